@@ -1,0 +1,223 @@
+"""The command line: ``repro list | run | status | ledger | fetch | book``.
+
+Modules that a command needs are imported inside it, so that ``repro --help`` is instant.
+"""
+
+import os
+import sys
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from repro.errors import BadParameter, ReproError
+
+console = Console(highlight=False, soft_wrap=True)
+_GLYPH = {"kept": "·", "done": "✓", "failed": "✗", "lost": "✗"}
+_COLOR = {"fresh": "green", "stale": "yellow", "missing": "red"}
+
+
+class Commands(click.Group):
+    """Turns an error that the user can act on into one paragraph and exit code 1 (2 for usage)."""
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except ReproError as error:
+            click.echo(f"repro: {error}", err=True)
+            sys.exit(2 if isinstance(error, BadParameter) else 1)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="executable-boundaries")
+def main() -> None:
+    """Re-execute, check and build the literate reproduction book."""
+
+
+@main.command("list")
+def list_() -> None:
+    """Chapters with their notebooks and parameters, and the profiles.
+
+    \b
+    Example:
+      repro list
+    """
+    from repro import notebooks, profiles
+
+    for key in notebooks.keys():
+        notebook = notebooks.read(key)
+        table = Table("parameter", "type", "default", "meaning", title=f"{key}: {notebook.title}")
+        for p in notebook.parameters.values():
+            table.add_row(p.name, p.type, repr(p.default), p.comment)
+        console.print(table)
+    table = Table("profile", "seeds", "meaning", title="profiles (--profile)")
+    for name in profiles.names():
+        chosen = profiles.read(name)
+        table.add_row(name, ", ".join(map(str, chosen.seeds)), chosen.summary)
+    console.print(table)
+
+
+@main.command()
+@click.argument("target", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every notebook.")
+@click.option("--profile", default="default", help="Named parameters, see `repro list`.")
+@click.option("--seeds", help="Comma-separated seeds, such as 42,43,44.")
+@click.option("-p", "parameters", nargs=2, multiple=True, metavar="NAME VALUE")
+@click.option("--workers", type=click.IntRange(1), help="Notebooks at a time (default 2).")
+@click.option("--scheduler", help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786.")
+@click.option("--force", is_flag=True, help="Execute even what is fresh.")
+def run(target, everything, profile, seeds, parameters, workers, scheduler, force) -> None:
+    """Execute notebooks: one (actkv/confidence), a paper's (actkv), or --all.
+
+    \b
+    Examples:
+      repro run actkv/confidence -p top_k 1
+      repro run actkv --profile cpu --seeds 42,43,44
+      repro run --all --workers 2
+    """
+    from repro import runs
+
+    given = dict(parameters)
+    if len(given) != len(parameters):
+        raise BadParameter("-p names one parameter twice; accepted: each name once.")
+    if "record" in given:
+        raise BadParameter("-p record is set by the runner; see evidence/records and _build.")
+    chosen = _seeds(seeds, profile, "seed" in given)
+    plans = [
+        runs.plan(key, profile, seed, given) for key in _keys(target, everything) for seed in chosen
+    ]
+    if not all(r.good for r in _run(plans, workers, scheduler, force)):
+        sys.exit(1)
+
+
+def _keys(target: str | None, everything: bool) -> list[str]:
+    from repro import notebooks
+
+    known = notebooks.keys()
+    if everything or not target:
+        if not everything:
+            raise BadParameter("Name a paper or a notebook, or give --all; see `repro list`.")
+        return known
+    found = [k for k in known if k == target or k.startswith(f"{target}/")]
+    if not found:
+        raise BadParameter(f"{target!r} is no paper or notebook; there are: {', '.join(known)}.")
+    return found
+
+
+def _seeds(text: str | None, profile: str, given: bool) -> list[int | None]:
+    from repro import profiles
+
+    if text and given:
+        raise BadParameter("--seeds and -p seed exclude each other; accepted: one of them.")
+    if text:
+        try:
+            return [int(part) for part in text.split(",")]
+        except ValueError:
+            raise BadParameter(f"--seeds {text!r} is not a list like 42,43,44.") from None
+    return [None] if given else list(profiles.read(profile).seeds) or [None]
+
+
+def _run(plans, workers=None, scheduler=None, force=False) -> list:
+    from rich.progress import Progress
+
+    from repro import runs
+
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("notebooks", total=len(plans))
+
+        def report(outcome) -> None:
+            seed = outcome.run.parameters["seed"]
+            where = f"{outcome.run.key} ({outcome.run.profile}, seed {seed})"
+            message = outcome.message or "fresh, nothing to do"
+            progress.print(f"{_GLYPH[outcome.status]} {where}: {message}", markup=False)
+            progress.advance(task)
+
+        return runs.run_all(plans, workers, scheduler, force, report)
+
+
+@main.command()
+def status() -> None:
+    """Which results are fresh, stale or missing, and why.
+
+    \b
+    Example:
+      repro status
+    """
+    from repro import evidence
+
+    table = Table("notebook", "profile", "seed", "state", "why")
+    for s in evidence.statuses():
+        state = f"[{_COLOR[s.state]}]{s.state}[/]"
+        table.add_row(s.key, s.profile, str(s.seed), state, s.why)
+    console.print(table)
+
+
+@main.command()
+@click.option("--check", is_flag=True, help="Exit 1 when anything says more than the evidence.")
+def ledger(check: bool) -> None:
+    """Every claim with its computed level and what the next level needs.
+
+    \b
+    Examples:
+      repro ledger
+      repro ledger --check
+    """
+    from repro import evidence
+
+    if check:
+        found = evidence.check()
+        for line in found:
+            click.echo(f"- {line}")
+        click.echo(f"ledger: {len(evidence.claims())} claims, {len(found)} problems.")
+        sys.exit(bool(found))
+    table = Table("claim", "level", "flags", "missing for the next level")
+    for claim in evidence.claims():
+        verdict = evidence.judge(claim)
+        table.add_row(
+            claim["id"], verdict.level, " ".join(verdict.flags), "; ".join(verdict.missing)
+        )
+    console.print(table)
+
+
+@main.command()
+@click.argument("asset", required=False)
+def fetch(asset: str | None) -> None:
+    """Fetch and hash-check one asset, or all that the notebooks need.
+
+    \b
+    Examples:
+      repro fetch
+      repro fetch gsm8k
+    """
+    from repro import assets, models, notebooks
+
+    needed = {a for key in notebooks.keys() for a in notebooks.read(key).assets}
+    for name in [asset] if asset else sorted(needed):
+        assets.fetch(name)
+        if name in models.MODELS:
+            models.prepare(name)
+        click.echo(f"✓ {name}: here, hash checked.")
+
+
+@main.command()
+@click.option("--strict", is_flag=True, help="Fail on any warning, broken link or stale page.")
+@click.option("--no-run", is_flag=True, help="Build from what is on file; execute nothing.")
+def book(strict: bool, no_run: bool) -> None:
+    """Execute what is not fresh, at default parameters, and build the HTML.
+
+    \b
+    Examples:
+      repro book
+      repro book --strict
+    """
+    from repro import book, notebooks, runs
+
+    good = no_run or all(r.good for r in _run([runs.plan(key) for key in notebooks.keys()]))
+    front = book.build(strict)
+    click.echo(f"The book: {os.path.relpath(front)}")
+    if not good:
+        raise ReproError("A notebook failed; its page shows a gap or an earlier, stale result.")
+
+
+if __name__ == "__main__":
+    main()

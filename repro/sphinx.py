@@ -1,0 +1,158 @@
+"""Sphinx extension: executed notebooks and computed evidence in the pages.
+
+On ``source-read`` a source notebook is exchanged for its executed copy on file, under a banner
+that says how fresh it is. The build never executes anything and never judges an execution.
+"""
+
+import json
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+
+import repro
+from repro import evidence, files, redact, render, runs, store
+from repro.paths import NOTEBOOKS
+
+_PREFIX = "notebooks/"
+
+
+def swap(app: Any, docname: str, content: list[str]) -> None:
+    """Exchange a source notebook's text for what the page shows."""
+    if docname.startswith(_PREFIX) and (NOTEBOOKS.parent / f"{docname}.ipynb").is_file():
+        content[0] = json.dumps(page(docname.removeprefix(_PREFIX), content[0]))
+
+
+def page(key: str, text: str) -> dict[str, Any]:
+    """The notebook that the page of `key` shows; `text` is the source notebook.
+
+    A fresh result gives its outputs to today's prose. A stale one is shown whole, as it was.
+    """
+    shown = json.loads(text)
+    status = evidence.live(key)
+    if status.state == "fresh":
+        executed = store.load_executed(runs.plan(key).executed)
+        _lend_outputs(shown, executed)
+    elif status.state == "stale":
+        shown = _newest(key)
+    first, *rest = shown["cells"]
+    extra = [_markdown("banner", render.banner(key))]
+    if status.state == "missing":
+        extra.append(_markdown("gap", render.gap_card(key, status.why)))
+    tail = [_markdown("seeds", seeds)] if (seeds := render.seeds_table(key)) else []
+    shown["cells"] = [first, *extra, *rest, *tail]
+    return shown
+
+
+def _lend_outputs(shown: dict[str, Any], executed: dict[str, Any]) -> None:
+    outputs = iter(c for c in executed["cells"] if c["cell_type"] == "code")
+    for cell in shown["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = next(outputs)["outputs"]
+    _drop_records(shown)
+
+
+def _newest(key: str) -> dict[str, Any]:
+    for path in reversed(store.copies(key)):
+        executed = store.load_executed(path)
+        if executed and not store.find_record(executed)["parameters"]["fault"]:
+            _drop_records(executed)
+            return executed
+    raise LookupError(key)
+
+
+def _drop_records(shown: dict[str, Any]) -> None:
+    """The record travels in an output type of its own, which a page does not need."""
+    for cell in shown["cells"]:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(redact.MIME, None)
+
+
+def _markdown(name: str, text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "id": f"eb-{name}", "metadata": {}, "source": text}
+
+
+def outdated(app: Any, env: Any, added: Any, changed: Any, removed: Any) -> list[str]:
+    """Pages to read again because the evidence they show has changed since the last build."""
+    today = fingerprint()
+    before, env.eb_fingerprint = getattr(env, "eb_fingerprint", None), today
+    if before == today:
+        return []
+    shows = getattr(env, "eb_pages", set())
+    return [d for d in env.found_docs if d.startswith(_PREFIX) or d in shows]
+
+
+def fingerprint() -> str:
+    """Hash of everything the pages take from the evidence."""
+    states = [
+        [s.key, s.profile, s.seed, s.state, s.why, s.record and s.record["started"]]
+        for s in evidence.statuses()
+    ]
+    return files.digest([states, evidence.claims_file()])
+
+
+class Computed(Directive):
+    """Base of the directives whose text is computed: subclasses give `text`."""
+
+    def run(self) -> list[nodes.Node]:
+        env = self.state.document.settings.env
+        pages = getattr(env, "eb_pages", set())
+        env.eb_pages = pages | {env.docname}
+        holder = nodes.container()
+        lines = StringList(self.text().splitlines(), source=env.docname)
+        self.state.nested_parse(lines, self.content_offset, holder)
+        return holder.children
+
+    def text(self) -> str:
+        raise NotImplementedError(type(self).__name__)
+
+
+class Papers(Computed):
+    """``{papers}``: the papers at a glance."""
+
+    def text(self) -> str:
+        return render.papers_table()
+
+
+class Claims(Computed):
+    """``{claims} actkv``: one paper's claims."""
+
+    required_arguments = 1
+
+    def text(self) -> str:
+        return render.claims_table(self.arguments[0])
+
+
+class Ledger(Computed):
+    """``{ledger} actkv``: one paper's entry in the ledger."""
+
+    required_arguments = 1
+
+    def text(self) -> str:
+        return render.ledger(self.arguments[0])
+
+
+class Protocols(Computed):
+    """``{protocols}``: the rules that hold for all papers."""
+
+    def text(self) -> str:
+        return render.protocols()
+
+
+def metric_role(name, rawtext, text, lineno, inliner, options=None, content=None):  # noqa: ARG001
+    """``{metric}`actkv/confidence/share```: a measured number, from the committed records."""
+    env = inliner.document.settings.env
+    env.eb_pages = getattr(env, "eb_pages", set()) | {env.docname}
+    return [nodes.inline(rawtext, render.metric(text), classes=["eb-metric"])], []
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.connect("source-read", swap)
+    app.connect("env-get-outdated", outdated)
+    app.add_directive("papers", Papers)
+    app.add_directive("claims", Claims)
+    app.add_directive("ledger", Ledger)
+    app.add_directive("protocols", Protocols)
+    app.add_role("metric", metric_role)
+    return {"version": repro.__version__, "parallel_read_safe": False}

@@ -1,0 +1,144 @@
+"""Levels are computed from records, and every shortcut to a higher one fails."""
+
+import copy
+
+import pytest
+
+from repro import evidence, records, render
+from repro.errors import ReproError
+from repro.evidence import Status
+
+CLAIM = {
+    "id": "demo-one",
+    "paper": "actkv",
+    "title": "One",
+    "statement": "says one",
+    "published": None,
+    "source": "nowhere",
+    "evidence": {"notebooks": ["demo/a"], "metrics": ["share"], "profile": "cpu"},
+    "needs": {"mechanism": [], "diagnostic": ["a real model"], "reproduction": ["the paper's"]},
+    "deviations": ["another model"],
+}
+
+
+def record(seed: int, **changes) -> dict:
+    inputs = {
+        "cells": "0" * 64,
+        "modules": {},
+        "parameters": {"seed": seed, "fault": ""},
+        "assets": {"bfcl-v4": "0" * 64},
+        "packages": {},
+    }
+    run = records.Run("demo/a", inputs["parameters"] | {"record": ""}, inputs)
+    run.check("one", changes.get("green", True), "one is one")
+    run.metric("share", 0.5, unit="fraction", direction="higher", split="base", n=3)
+    run.compare(
+        "x",
+        unit="u",
+        item="i",
+        ids=["a", "b"],
+        arms=changes.get("arms", {"p": [1, 2], "q": [1, 3]}),
+    )
+    run.faults(changes.get("faults", {"broken": ["one"]}))
+    return run.record()
+
+
+def verdict(monkeypatch, found, claim=CLAIM) -> evidence.Verdict:
+    monkeypatch.setattr(evidence, "_on_file", lambda key, profile: found)
+    return evidence.judge(claim)
+
+
+def three(state="fresh", **changes) -> list[Status]:
+    why = "module x changed" if state == "stale" else ""
+    return [Status("demo/a", "cpu", s, state, why, record(s, **changes)) for s in (42, 43, 44)]
+
+
+def test_nothing_on_file_is_a_gap(monkeypatch):
+    got = verdict(monkeypatch, [Status("demo/a", "cpu", 42, "missing", "no record on file")])
+    assert got.level == "gap" and "demo/a has no record" in got.missing
+    claim = copy.deepcopy(CLAIM)
+    claim["evidence"]["notebooks"] = []
+    assert verdict(monkeypatch, [], claim).level == "gap"
+
+
+def test_three_fresh_paired_informative_seeds_on_real_input_are_a_diagnostic(monkeypatch):
+    got = verdict(monkeypatch, three())
+    assert got.level == "diagnostic" and "paired" in got.flags
+    assert "deviation: another model" in got.missing and "the paper's" in got.missing
+
+
+@pytest.mark.parametrize(
+    "changes, level, says",
+    [
+        ({"green": False}, "gap", "checks not green: one"),
+        ({"faults": {"broken": []}}, "gap", "faults not caught: broken"),
+        ({"faults": {}}, "gap", "faults not caught: none tried"),
+        ({"arms": {"p": [1, 2], "q": [1, 2]}}, "mechanism", "uninformative"),
+    ],
+)
+def test_weak_records_do_not_lift(monkeypatch, changes, level, says):
+    got = verdict(monkeypatch, three(**changes))
+    assert got.level == level and any(says in reason for reason in got.missing)
+
+
+def test_two_seeds_are_no_diagnostic(monkeypatch):
+    got = verdict(monkeypatch, three()[:2])
+    assert got.level == "mechanism" and "demo/a: 2 seeds on file, 3 needed" in got.missing
+
+
+def test_stale_counts_one_level_lower(monkeypatch):
+    got = verdict(monkeypatch, three("stale"))
+    assert got.level == "mechanism" and "stale" in got.flags
+    assert any("module x changed" in reason for reason in got.missing)
+
+
+def test_missing_metric_and_synthetic_input_do_not_lift(monkeypatch):
+    claim = copy.deepcopy(CLAIM)
+    claim["evidence"]["metrics"] = ["other"]
+    assert "metric other is not measured" in verdict(monkeypatch, three(), claim).missing
+    found = three()
+    for status in found:
+        status.record["inputs"]["assets"] = {}
+    got = verdict(monkeypatch, found)
+    assert got.level == "mechanism" and "demo/a: no public model or data was used" in got.missing
+
+
+def test_reproduction_needs_the_papers_scale_and_no_deviation(monkeypatch):
+    claim = copy.deepcopy(CLAIM)
+    claim["deviations"] = []
+    assert verdict(monkeypatch, three(), claim).level == "diagnostic"
+    claim["evidence"]["profile"] = "paper"
+    assert verdict(monkeypatch, three(), claim).level == "reproduction"
+    claim["deviations"] = ["another model"]
+    assert verdict(monkeypatch, three(), claim).level == "diagnostic"
+
+
+def test_the_claims_file_is_sound_and_complete():
+    assert evidence.check() == []
+    assert set(evidence.papers()) == set(
+        "actkv toolsearcher recursive_opsd mad_rl kite deltas graft code_skills muser".split()
+    )
+    for paper, about in evidence.papers().items():
+        assert evidence.claims(paper) and about["seed_row"]
+    with_notebooks = {c["paper"] for c in evidence.claims() if c["evidence"]["notebooks"]}
+    for claim in evidence.claims():
+        if claim["paper"] not in with_notebooks:
+            assert evidence.judge(claim).level == "gap"
+
+
+def test_prose_that_overclaims_is_found(tmp_path, monkeypatch):
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "x.md").write_text("This chapter\nreproduces the paper.")
+    monkeypatch.setattr(evidence, "ROOT", tmp_path)
+    assert evidence._overclaims() == ["book/x.md: says 'reproduces the paper'"]
+
+
+def test_unknown_paper():
+    with pytest.raises(ReproError, match="Paper 'x' is unknown"):
+        evidence.claims("x")
+
+
+def test_spread_over_seeds():
+    (row,) = render.spread([record(1), record(2)])
+    assert (row["mean"], row["sd"], row["seeds"], row["n"]) == (0.5, 0.0, 2, 6)
+    assert render.metric("actkv/nothing/share") == "gap"

@@ -1,0 +1,58 @@
+"""Every notebook of the book keeps the contract."""
+
+import json
+
+import pytest
+
+from repro import notebooks
+from repro.errors import BadParameter
+from repro.paths import NOTEBOOKS
+
+KEYS = notebooks.keys()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_contract(key):
+    notebook = notebooks.read(key)
+    assert notebook.question.endswith(("?", "."))
+    nb = json.loads((NOTEBOOKS / f"{key}.ipynb").read_text())
+    assert (nb["nbformat"], nb["nbformat_minor"]) == (4, 5)
+    for cell in nb["cells"]:
+        assert len(notebooks.source(cell).splitlines()) < (25 if "outputs" in cell else 10**6)
+        assert not cell.get("outputs") and cell.get("execution_count") is None
+    ids = [cell["id"] for cell in nb["cells"]]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    "kind, text, value",
+    [
+        ("int", "7", 7),
+        ("int", "-7", -7),
+        ("float", "7", 7.0),
+        ("float", "1e-3", 0.001),
+        ("bool", "True", True),
+        ("str", "007", "007"),
+        ("str", "None", "None"),
+    ],
+)
+def test_text_becomes_the_declared_type(kind, text, value):
+    default = {"int": 1, "float": 1.0, "bool": False, "str": ""}[kind]
+    parsed = notebooks.Parameter("p", kind, default, "c").parse(text)
+    assert parsed == value and type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    "kind, given",
+    [("int", "7.0"), ("int", "1_0"), ("int", " 7"), ("int", True), ("bool", "1"), ("bool", 1),
+     ("float", "x"), ("float", True), ("str", 7), ("int", "")],
+)  # fmt: skip
+def test_other_types_are_refused(kind, given):
+    default = {"int": 1, "float": 1.0, "bool": False, "str": ""}[kind]
+    with pytest.raises(BadParameter, match="Parameter p="):
+        notebooks.Parameter("p", kind, default, "c").parse(given)
+
+
+def test_unknown_notebook_lists_the_known_ones():
+    with pytest.raises(BadParameter, match="actkv/confidence"):
+        notebooks.read("actkv/nothing")

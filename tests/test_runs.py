@@ -1,0 +1,298 @@
+"""The runner is strict where Papermill is not (rows of the failure list are named in each test)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from project import CHECK, PARAMETERS, Project
+
+from repro.records import MIME as RECORD_MIME
+
+
+@pytest.fixture
+def project(tmp_path) -> Project:
+    return Project(tmp_path)
+
+
+def test_good_run_is_kept_and_not_repeated(project):
+    project.write("good", CHECK)
+    code, output = project.repro("run", "demo/good")
+    assert code == 0 and "1 of 1 checks are green" in output
+    (kept,) = project.results()
+    before = kept.stat().st_mtime_ns
+    code, output = project.repro("run", "demo")
+    assert code == 0 and "fresh, nothing to do" in output
+    assert kept.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (("-p", "x=1;import os", "2"), "is unknown to demo/good"),  # row 1: code in a name
+        (("-p", "sede", "7"), "'sede' is unknown"),  # row 2: misspelt
+        (("-p", "seed", "007"), "seed='007' is not accepted"),  # row 4: type guessed from text
+        (("-p", "seed", "x"), "seed='x' is not accepted: it takes an integer"),
+        (("-p", "share", "half"), "share='half' is not accepted: it takes a number"),
+        (("-p", "record", "/tmp/x"), "record is set by the runner"),
+        (("--profile", "huge"), "Profile 'huge' does not exist"),
+        (("--seeds", "1;2"), "is not a list like 42,43,44"),
+    ],
+)
+def test_bad_parameter_is_refused_before_anything_runs(project, arguments, says):
+    project.write("good", CHECK)
+    code, output = project.repro("run", "demo/good", *arguments)
+    assert code == 2 and says in output and "Traceback" not in output
+    assert project.results() == []
+
+
+def test_text_parameter_keeps_its_zeros_and_quotes(project):  # row 4, row 11
+    project.write("text", 'run.check("kept", word == "007\'\\"\\n;", "text arrives as given")')
+    code, output = project.repro("run", "demo/text", "-p", "word", "007'\"\n;")
+    assert code == 0, output
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"parameters": PARAMETERS + "half: float = share / 2  # derived\n"}, "name: type = lit"),
+        ({"parameters": PARAMETERS + "n = 3  # no type\n"}, "only 'name: type = literal'"),
+        ({"parameters": PARAMETERS.replace("seed: int = 42", "seed: int = 'a'")}, "not a int"),
+        ({"parameters": PARAMETERS.replace("fault", "flaw")}, "'fault: str' is missing"),
+        ({"metadata": {"execution": {"allow_errors": True}}}, "allow_errors"),  # row 10
+    ],
+)
+def test_notebook_that_breaks_the_contract_is_refused(project, change, says):  # rows 3, 5, 10
+    project.write("bad", CHECK, **change)
+    code, output = project.repro("run", "demo/bad")
+    assert code == 1 and says in output
+    assert project.results() == []
+
+
+def test_missing_parameters_tag_is_refused(project):  # row 3
+    path = project.write("untagged", CHECK)
+    content = json.loads(path.read_text())
+    content["cells"][1]["metadata"] = {}
+    path.write_text(json.dumps(content))
+    code, output = project.repro("run", "demo/untagged")
+    assert code == 1 and "must carry the tag 'parameters'" in output
+
+
+@pytest.mark.parametrize(
+    "source, says",
+    [
+        ("import sys; sys.exit(0)", "stopped early"),  # row 6: Papermill's exit code is 0
+        ("import os; os.kill(os.getpid(), 9)", "DeadKernelError"),  # row 7
+        ("raise ValueError('told you')", "told you in the cell 'raise Value"),
+        # row 9: no traceback is shown, nbmake passes
+        (
+            "class Quiet(Exception):\n    def _render_traceback_(self): return []\nraise Quiet()",
+            "Quiet",
+        ),
+        ("run.check('red', False, 'never')", "red without a planted fault: red"),
+        ("run.metric('m', float('nan'), unit='x', direction='none', split='s', n=1)", "finite"),
+        ("run.finish = lambda: None", "no record"),
+    ],
+)
+def test_failed_run_is_named_and_leaves_nothing(project, source, says):
+    project.write("fails", CHECK, source)
+    code, output = project.repro("run", "demo/fails")
+    assert code == 1 and says in output and "demo/fails" in output
+    assert project.results() == []
+
+
+def test_planted_fault_is_red_in_the_record_and_not_an_error(project):
+    project.write("good", CHECK)
+    code, output = project.repro("run", "demo/good", "-p", "fault", "broken")
+    assert code == 0 and "0 of 1 checks are green" in output and "'broken' is planted" in output
+    (kept,) = project.results()
+    (record,) = (
+        output["data"][RECORD_MIME]
+        for output in json.loads(kept.read_text())["cells"][-1]["outputs"]
+        if RECORD_MIME in output.get("data", {})
+    )
+    assert record["checks"] == [{"name": "one", "passed": False, "sentence": "one is one"}]
+    assert project.states() == {"demo/good": "missing"}  # a faulty run is nobody's live result
+
+
+def test_earlier_result_survives_a_full_disk(project):  # row 8
+    project.write("good", CHECK)
+    assert project.repro("run", "demo/good")[0] == 0
+    (kept,) = project.results()
+    content = kept.read_bytes()
+    script = (
+        "import os, repro.files as f\n"
+        "def full(handle): raise OSError(28, 'No space left on device')\n"
+        "f.os.fsync = full\n"
+        "from repro.cli import main; main()"
+    )
+    done = subprocess.run(
+        ["python", "-c", script, "run", "demo/good", "--force"],
+        cwd=project.folder,
+        env=os.environ | {"PYTHONPATH": str(project.folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "No space left on device" in done.stdout
+    assert project.results() == [kept] and kept.read_bytes() == content
+
+
+def test_results_lie_outside_the_notebooks_and_cwd_is_the_notebooks_folder(project):  # 12, 13
+    source = "import os, pathlib\nrun.check('cwd', pathlib.Path.cwd().name == 'demo', os.getcwd())"
+    project.write("place", source)
+    code, output = project.repro("run", "demo/place")
+    assert code == 0, output
+    assert all("notebooks" not in p.relative_to(project.folder).parts for p in project.results())
+
+
+def test_killed_worker_is_retried(project, tmp_path):
+    flag = project.folder / "second"
+    wait = (
+        f"import pathlib, time\nflag = pathlib.Path({str(flag)!r})\n"
+        "if not flag.exists():\n    flag.touch()\n    time.sleep(120)"
+    )
+    project.write("slow", CHECK, wait)
+    process = project.start("run", "demo/slow")
+    worker = _wait_for_worker(process, flag)
+    kernels = worker.children(recursive=True)
+    os.kill(worker.pid, signal.SIGKILL)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0 and "1 of 1 checks are green" in output
+    assert len(project.results()) == 1
+    assert not any(_alive(k) for k in kernels), "the killed worker's kernel is still running"
+
+
+def test_worker_killed_each_time_is_reported(project):
+    project.write("dies", CHECK, "import os; os.kill(os.getppid(), 9)")
+    code, output = project.repro("run", "demo/dies")
+    assert code == 1 and "its process was ended by SIGKILL" in output
+    assert project.results() == []
+
+
+def test_interrupt_keeps_what_finished(project):
+    flag = project.folder / "sleeping"
+    project.write("a", CHECK)
+    project.write(
+        "b", CHECK, f"import pathlib, time; pathlib.Path({str(flag)!r}).touch(); time.sleep(120)"
+    )
+    process = project.start("run", "demo", "--workers", "1")
+    worker = _wait_for_worker(process, flag)
+    children = worker.children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert [p.parent.name for p in project.results()] == ["a"]
+    assert not any(_alive(p) for p in [worker, *children])
+
+
+def test_two_runners_execute_a_run_once(project):
+    project.write("slow", CHECK, "import time; time.sleep(3)")
+    both = [project.start("run", "demo/slow") for _ in range(2)]
+    outputs = [process.communicate(timeout=120)[0] for process in both]
+    assert all(process.returncode == 0 for process in both)
+    assert sum("nothing to do" in output for output in outputs) == 1
+    assert len(project.results()) == 1
+
+
+def test_time_and_memory_limits(project):
+    (project.folder / "profiles" / "tight.yml").write_text(
+        "summary: tight\nseeds: [1]\nlimits: {cell_s: 60, notebook_s: 6, memory_gib: 0.5}\n"
+    )
+    project.write("slow", CHECK, "import time; time.sleep(60)")
+    code, output = project.repro("run", "demo/slow", "--profile", "tight")
+    assert code == 1 and "took longer than 6 s" in output
+    project.write("large", CHECK, "x = bytearray(2**30); import time; time.sleep(60)")
+    code, output = project.repro("run", "demo/large", "--profile", "tight")
+    assert code == 1 and "more than 0.5 GiB" in output
+    assert project.results() == []
+
+
+def test_profile_writes_records_but_single_parameters_do_not(project):
+    (project.folder / "profiles" / "tiny.yml").write_text(
+        "summary: tiny\nseeds: [1, 2]\nnotebooks: {demo/good: {word: small}}\n"
+    )
+    project.write("good", CHECK)
+    code, output = project.repro("run", "demo/good", "--profile", "tiny")
+    assert code == 0, output
+    folder = project.folder / "evidence" / "records" / "demo" / "good" / "tiny"
+    assert sorted(p.name for p in folder.iterdir()) == ["seed-1.json", "seed-2.json"]
+    record = json.loads((folder / "seed-1.json").read_text())
+    assert record["parameters"] == {
+        "seed": 1, "device": "auto", "fault": "", "word": "small", "share": 0.5
+    }  # fmt: skip
+    before = (folder / "seed-1.json").read_bytes()
+    assert project.repro("run", "demo/good", "--profile", "tiny", "-p", "share", "0.25")[0] == 0
+    assert (folder / "seed-1.json").read_bytes() == before
+
+
+CLUSTER = """
+from distributed import LocalCluster
+if __name__ == "__main__":
+    options = dict(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with LocalCluster(**options) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        input()
+"""
+
+
+def test_dask_workers_give_the_same_records(project):
+    project.write("a", CHECK)
+    project.write("b", CHECK)
+    (project.folder / "cluster.py").write_text(CLUSTER)
+    cluster = subprocess.Popen(
+        [sys.executable, "cluster.py"],
+        cwd=project.folder,
+        env=os.environ | {"PYTHONPATH": str(project.folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        code, output = project.repro(
+            "run", "demo", "--scheduler", cluster.stdout.readline().strip()
+        )
+    finally:
+        cluster.communicate("\n", timeout=60)
+    assert code == 0, output
+    assert [p.parent.name for p in project.results()] == ["a", "b"]
+    assert set(project.states().values()) == {"fresh"}
+
+
+def test_plain_papermill_writes_the_same_record(project):
+    path = project.write("good", CHECK)
+    record = project.folder / "record.json"
+    command = ["papermill", str(path), str(project.folder / "out.ipynb"), "-p", "seed", "43"]
+    done = subprocess.run(
+        [*command, "-p", "record", str(record)],
+        env=os.environ | {"PYTHONPATH": str(project.folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    plain = json.loads(record.read_text())
+    assert project.repro("run", "demo/good", "-p", "seed", "43")[0] == 0
+    (kept,) = project.results()
+    assert kept.stem == plain["digest"][:16]
+
+
+def _wait_for_worker(process: subprocess.Popen, flag) -> psutil.Process:
+    for _ in range(600):
+        if flag.exists():
+            for child in psutil.Process(process.pid).children():
+                if "repro.worker" in child.cmdline():
+                    return child
+        time.sleep(0.1)
+    process.kill()
+    raise AssertionError(f"no worker started: {process.communicate()[0]}")
+
+
+def _alive(process: psutil.Process) -> bool:
+    for _ in range(50):
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        time.sleep(0.1)
+    return True

@@ -1,0 +1,60 @@
+"""What a notebook's page shows: fresh outputs, a stale banner, or a gap card."""
+
+import json
+import os
+import subprocess
+import sys
+
+from project import CHECK, Project
+
+PAGE = """
+import json, sys
+from repro import sphinx
+from repro.paths import NOTEBOOKS
+shown = sphinx.page("demo/a", (NOTEBOOKS / "demo/a.ipynb").read_text())
+print(json.dumps(shown))
+"""
+
+
+def page(project: Project) -> dict:
+    done = subprocess.run(
+        [sys.executable, "-c", PAGE],
+        cwd=project.folder,
+        env=os.environ | {"PYTHONPATH": str(project.folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def text(shown: dict) -> str:
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def test_gap_then_fresh_then_stale(tmp_path):
+    project = Project(tmp_path)
+    path = project.write("a", 'print("the value is", 7)', CHECK)
+    shown = text(page(project))
+    assert "eb-banner gap" in shown and "eb-gap" in shown and "repro run demo/a" in shown
+    assert "the value is 7" not in shown
+
+    assert project.repro("run", "demo/a")[0] == 0
+    shown = text(page(project))
+    assert "eb-banner fresh" in shown and "the value is 7" in shown and "eb-gap" not in shown
+    assert "1 of 1 checks green" in shown and "1 of 1 deliberate faults caught" in shown
+    assert "application/vnd.repro" not in shown
+
+    path.write_text(path.read_text().replace("# Demo", "# Demo, reworded"))
+    shown = text(page(project))
+    assert "eb-banner fresh" in shown and "Demo, reworded" in shown and "the value is 7" in shown
+
+    path.write_text(path.read_text().replace('\\"the value is\\", 7', '\\"the value is\\", 8'))
+    shown = text(page(project))
+    assert "eb-banner stale" in shown and "the notebook's code changed" in shown
+    assert "the value is 7" in shown and 'is\\", 8' not in shown
+
+    (copy,) = project.results()
+    copy.write_text(copy.read_text().replace("the value is 7", "the value is 9"))
+    shown = text(page(project))
+    assert "eb-banner gap" in shown and "the value is 9" not in shown  # edited by hand
