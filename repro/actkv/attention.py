@@ -18,6 +18,7 @@ import torch
 from transformers import DynamicCache
 
 from repro.actkv.accept import count
+from repro.traces import LABELS
 
 GENERATED = ("reasoning", "action")
 
@@ -159,7 +160,9 @@ def _predicting(labels: np.ndarray, start: int, stop: int) -> np.ndarray:
 
 
 def _columns(model: Any, trace: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    ids, labels = np.asarray(trace.ids, dtype=np.int64), np.asarray(trace.labels, dtype=str)
+    ids, labels = np.asarray(trace.ids, dtype=np.int64), np.asarray(trace.labels)
+    if labels.dtype.kind in "iu":  # codes of `repro.traces`
+        labels = np.array(LABELS)[labels]
     rounds = np.asarray(trace.rounds, dtype=np.int64)
     limit = model.config.max_position_embeddings
     if not 0 < len(ids) <= limit:
