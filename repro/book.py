@@ -24,7 +24,7 @@ def build(strict: bool = False) -> Path:
     would fail one build and pass the next), any warning an error, and `faults` must be empty.
     Raises ReproError naming what is wrong.
     """
-    command = [sys.executable, "-m", "jupyter_book", "build", str(ROOT), "-q"]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(ROOT), "-q"]
     if strict:
         command += ["--all", "-W", "-n", "--keep-going"]
     BUILD.mkdir(exist_ok=True)

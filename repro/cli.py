@@ -129,7 +129,8 @@ def _run(plans, workers=None, scheduler=None, force=False) -> list:
             seed = outcome.run.parameters["seed"]
             where = f"{outcome.run.key} ({outcome.run.profile}, seed {seed})"
             message = outcome.message or "fresh, nothing to do"
-            progress.print(f"{_GLYPH[outcome.status]} {where}: {message}", markup=False)
+            line = f"{_GLYPH[outcome.status]} {where}: {message}"
+            progress.print(line, markup=False) if console.is_terminal else click.echo(line)
             progress.advance(task)
 
         return runs.run_all(plans, workers, scheduler, force, report)

@@ -40,6 +40,7 @@ def page(key: str, text: str) -> dict[str, Any]:
     extra = [_markdown("banner", render.banner(key))]
     if status.state == "missing":
         extra.append(_markdown("gap", render.gap_card(key, status.why)))
+    _give_words(shown)
     tail = [_markdown("seeds", seeds)] if (seeds := render.seeds_table(key)) else []
     shown["cells"] = [first, *extra, *rest, *tail]
     return shown
@@ -51,6 +52,15 @@ def _lend_outputs(shown: dict[str, Any], executed: dict[str, Any]) -> None:
         if cell["cell_type"] == "code":
             cell["outputs"] = next(outputs)["outputs"]
     _drop_records(shown)
+
+
+def _give_words(shown: dict[str, Any]) -> None:
+    """Alternative text goes from the output, where the plot wrote it, to where MyST-NB looks."""
+    for cell in shown["cells"]:
+        entries = [e for o in cell.get("outputs", []) for e in o.get("metadata", {}).values()]
+        words = [e["alt"] for e in entries if "alt" in e]
+        if words:
+            cell["metadata"]["mystnb"] = {"image": {"alt": " ".join(words)}}
 
 
 def _newest(key: str) -> dict[str, Any]:
@@ -90,6 +100,13 @@ def fingerprint() -> str:
         for s in evidence.statuses()
     ]
     return files.digest([states, evidence.claims_file()])
+
+
+def drop_thebe(app: Any, pagename: str, template: str, context: dict, doctree: Any) -> None:
+    """Jupyter Book always adds Thebe, which names a script on another host; nothing here uses it."""
+    scripts = context.get("script_files", [])
+    told = [f"{script.filename} {script.attributes.get('body', '')}" for script in scripts]
+    scripts[:] = [s for s, text in zip(scripts, told, strict=True) if "thebe" not in text.lower()]
 
 
 class Computed(Directive):
@@ -150,6 +167,7 @@ def metric_role(name, rawtext, text, lineno, inliner, options=None, content=None
 def setup(app: Any) -> dict[str, Any]:
     app.connect("source-read", swap)
     app.connect("env-get-outdated", outdated)
+    app.connect("html-page-context", drop_thebe, priority=900)
     app.add_directive("papers", Papers)
     app.add_directive("claims", Claims)
     app.add_directive("ledger", Ledger)
