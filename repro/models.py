@@ -32,7 +32,7 @@ def load(name: str = "smollm2-135m", device: str = "auto") -> tuple[Any, Any]:
     if name not in MODELS:
         raise BadParameter(f"model={name!r} is not known; accepted: {', '.join(MODELS)}.")
     where = pick_device(device)
-    folder = _converted(name)
+    folder = prepare(name)
     from transformers import AutoTokenizer, LlamaForCausalLM
 
     with _quiet():
@@ -56,7 +56,7 @@ def pick_device(device: str = "auto") -> Any:
     return torch.device(device)
 
 
-def _converted(name: str) -> Path:
+def prepare(name: str) -> Path:
     """Folder with the verified converted model, made or repaired if need be."""
     (gguf_sha,) = assets.ASSETS[name].files.values()
     folder = paths.cache_dir() / "models" / f"{name}-{gguf_sha[:12]}"

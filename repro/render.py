@@ -171,7 +171,7 @@ def papers_table() -> str:
         verdicts = [evidence.judge(c) for c in evidence.claims(paper)]
         counts = [f"{sum(v.level == x for v in verdicts)} {x}" for x in evidence.LEVELS]
         best = max((v.level for v in verdicts), key=evidence.LEVELS.index)
-        link = f"[{about['title']}](#{anchor(paper)})"
+        link = f"[{about['name']}](#{anchor(paper)}): {about['title']}"
         arxiv = f"[{about['arxiv']}](https://arxiv.org/abs/{about['arxiv']})"
         spelled = ", ".join(c for c in counts if not c.startswith("0 "))
         rows.append((link, arxiv, level_badge(best), spelled))

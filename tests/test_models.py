@@ -190,7 +190,7 @@ def test_broken_off_conversion_leaves_nothing(tiny):
 def test_two_at_once_convert_once(tiny):
     folders = []
     threads = [
-        threading.Thread(target=lambda: folders.append(models._converted("smollm2-135m")))
+        threading.Thread(target=lambda: folders.append(models.prepare("smollm2-135m")))
         for _ in range(4)
     ]
     for thread in threads:
