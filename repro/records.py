@@ -202,7 +202,8 @@ def summary(value: dict[str, Any]) -> str:
         text += f"; {caught} of {len(value['faults'])} deliberate faults are caught"
     if fault := value["parameters"].get("fault"):
         text += f"; the fault {fault!r} is planted"
-    return text + "."
+    red = [c["name"] for c in value["checks"] if not c["passed"]]
+    return text + (f"; red: {', '.join(red)}." if red else ".")
 
 
 def _checks_html(value: dict[str, Any]) -> str:

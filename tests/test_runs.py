@@ -108,7 +108,11 @@ def test_failed_run_is_named_and_leaves_nothing(project, source, says):
 def test_planted_fault_is_red_in_the_record_and_not_an_error(project):
     project.write("good", CHECK)
     code, output = project.repro("run", "demo/good", "-p", "fault", "broken")
-    assert code == 0 and "0 of 1 checks are green" in output and "'broken' is planted" in output
+    assert (
+        code == 0
+        and "0 of 1 checks are green" in output
+        and "'broken' is planted; red: one." in output
+    )
     (kept,) = project.results()
     (record,) = (
         output["data"][RECORD_MIME]

@@ -33,17 +33,23 @@ def install_chromium() -> str:
             ["apt-get", "update", "-qq"],
             ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"],
         ):
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600, **quiet)
-            said = done.stderr.strip()[-200:]
+            said = _attempt(command, **quiet)
     if not find_chromium():
-        done = subprocess.run(
-            [sys.executable, "-m", "playwright", "install", "chromium"],
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        said = done.stderr.strip()[-200:]
+        said = _attempt([sys.executable, "-m", "playwright", "install", "chromium"])
     return said
+
+
+def _attempt(command: list[str], **options: object) -> str:
+    """Run an installer; what it complained of in one line, "" when it went well."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    except subprocess.TimeoutExpired:
+        return f"{command[0]} did not end within 300 s"
+    if done.returncode == 0:
+        return ""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
+    return (telling or lines or [f"{command[0]} exited with {done.returncode}"])[-1][:200]
 
 
 def launch(playwright: Playwright) -> Browser:
