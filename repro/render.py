@@ -178,22 +178,24 @@ def papers_table() -> str:
     return table(("Paper", "arXiv", "Highest level", "Claims by level"), rows)
 
 
-def claims_table(paper: str) -> str:
+def claims_list(paper: str) -> str:
     """One paper's claims: what it says, its number, our level, what is missing next."""
-    rows = []
-    for claim in evidence.claims(paper):
-        verdict = evidence.judge(claim)
-        note = f" *{claim['note']}*" if claim.get("note") else ""
-        deviations = f" Our runs differ: {'; '.join(claim['deviations'])}." if verdict.runs else ""
-        rows.append(
-            (
-                f"**{claim['title']}.** {claim['statement']} [{claim['source']}]{note}",
-                _published(claim["published"]),
-                level_badge(verdict.level) + flag_badges(verdict.flags) + deviations,
-                "; ".join(verdict.missing) or "nothing",
-            )
-        )
-    return table(("Claim", "Paper's number", "Level here", "Missing for the next level"), rows)
+    return "\n\n".join(_claim_card(claim) for claim in evidence.claims(paper))
+
+
+def _claim_card(claim: dict[str, Any]) -> str:
+    verdict = evidence.judge(claim)
+    lines = [
+        f"{level_badge(verdict.level)}{flag_badges(verdict.flags)} **{claim['title']}.** "
+        f"{claim['statement']}",
+        f"*Paper:* {_published(claim['published'])}. *Source:* {claim['source']}.",
+    ]
+    if claim.get("note"):
+        lines.append(f"*Note:* {claim['note']}")
+    if verdict.runs and claim["deviations"]:
+        lines.append(f"*Our runs differ:* {'; '.join(claim['deviations'])}.")
+    lines.append(f"*Missing for the next level:* {'; '.join(verdict.missing) or 'nothing'}.")
+    return ":::{div} eb-claim\n" + "\n\n".join(lines) + "\n:::"
 
 
 def _published(published: dict[str, str] | None) -> str:
@@ -213,7 +215,7 @@ def ledger(paper: str) -> str:
     ]
     if about.get("elsewhere"):
         parts.append("*What others found.*\n" + "\n".join(f"* {t}" for t in about["elsewhere"]))
-    return "\n\n".join([*parts, claims_table(paper)])
+    return "\n\n".join([*parts, claims_list(paper)])
 
 
 def anchor(paper: str) -> str:

@@ -103,7 +103,7 @@ def fingerprint() -> str:
 
 
 def drop_thebe(app: Any, pagename: str, template: str, context: dict, doctree: Any) -> None:
-    """Jupyter Book always adds Thebe, which names a script on another host; nothing here uses it."""
+    """Jupyter Book always adds Thebe, which names a script on another host; we do not use it."""
     scripts = context.get("script_files", [])
     told = [f"{script.filename} {script.attributes.get('body', '')}" for script in scripts]
     scripts[:] = [s for s, text in zip(scripts, told, strict=True) if "thebe" not in text.lower()]
@@ -138,7 +138,7 @@ class Claims(Computed):
     required_arguments = 1
 
     def text(self) -> str:
-        return render.claims_table(self.arguments[0])
+        return render.claims_list(self.arguments[0])
 
 
 class Ledger(Computed):
