@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -91,6 +92,12 @@ def status(name: str) -> str:
     home = _home(asset)
     damaged = [file for file in bad if home and (home / file).exists()]
     return f"damaged: {', '.join(damaged)}" if damaged else "missing"
+
+
+def lacking(names: Iterable[str]) -> str:
+    """Which of the assets `names` cannot be read here, and what helps; "" when all can."""
+    bad = [name for name in names if status(name) not in ("ready", "mirror")]
+    return "; ".join(f"asset {name} is not here: run `repro fetch {name}`" for name in bad)
 
 
 def verified(path: Path, sha256: str) -> bool:

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from repro.errors import BadParameter, ReproError
+from repro.errors import BadParameter, MissingAsset, ReproError
 
 console = Console(highlight=False, soft_wrap=True)
 _GLYPH = {"kept": "·", "done": "✓", "failed": "✗", "lost": "✗"}
@@ -196,7 +196,13 @@ def fetch(asset: str | None) -> None:
 
     needed = {a for key in notebooks.keys() for a in notebooks.read(key).assets}
     for name in [asset] if asset else sorted(needed):
-        assets.fetch(name)
+        try:
+            assets.fetch(name)
+        except MissingAsset as error:
+            if asset:
+                raise
+            click.echo(f"✗ {error} Its notebooks show a gap.", err=True)
+            continue
         if name in models.MODELS:
             models.prepare(name)
         click.echo(f"✓ {name}: here, hash checked.")
@@ -213,9 +219,15 @@ def book(strict: bool, no_run: bool) -> None:
       repro book
       repro book --strict
     """
-    from repro import book, notebooks, runs
+    from repro import assets, book, notebooks, runs
 
-    good = no_run or all(r.good for r in _run([runs.plan(key) for key in notebooks.keys()]))
+    plans = []
+    for key in [] if no_run else notebooks.keys():
+        if why := assets.lacking(notebooks.read(key).assets):
+            click.echo(f"– {key}: {why}. Its page shows a gap.")
+        else:
+            plans.append(runs.plan(key))
+    good = all(r.good for r in _run(plans))
     front = book.build(strict)
     click.echo(f"The book: {os.path.relpath(front)}")
     if not good:

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from repro import digest, notebooks, profiles, records, runs, store
+from repro import assets, digest, notebooks, profiles, records, runs, store
 from repro.errors import ReproError
 from repro.paths import EVIDENCE, ROOT
 
@@ -82,7 +82,8 @@ def live(key: str) -> Status:
         if record and _same_parameters(record, run.inputs):
             why = "; ".join(digest.differences(record["inputs"], run.inputs))
             return Status(key, "default", run.parameters["seed"], "stale", why, record)
-    return Status(key, "default", run.parameters["seed"], "missing", "not executed here yet")
+    why = assets.lacking(notebooks.read(key).assets) or "not executed here yet"
+    return Status(key, "default", run.parameters["seed"], "missing", why)
 
 
 def _same_parameters(record: dict[str, Any], inputs: dict[str, Any]) -> bool:

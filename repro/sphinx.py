@@ -13,9 +13,10 @@ from docutils.statemachine import StringList
 
 import repro
 from repro import evidence, files, redact, render, runs, store
-from repro.paths import NOTEBOOKS
+from repro.paths import NOTEBOOKS, ROOT
 
 _PREFIX = "notebooks/"
+STATIC = ROOT / "book" / "_static"
 
 
 def swap(app: Any, docname: str, content: list[str]) -> None:
@@ -99,7 +100,8 @@ def fingerprint() -> str:
         [s.key, s.profile, s.seed, s.state, s.why, s.record and s.record["started"]]
         for s in evidence.statuses()
     ]
-    return files.digest([states, evidence.claims_file()])
+    style = {path.name: files.sha256(path) for path in STATIC.iterdir()}
+    return files.digest([states, evidence.claims_file(), style])
 
 
 def drop_thebe(app: Any, pagename: str, template: str, context: dict, doctree: Any) -> None:

@@ -135,7 +135,7 @@ def test_earlier_result_survives_a_full_disk(project):  # row 8
         "from repro.cli import main; main()"
     )
     done = subprocess.run(
-        ["python", "-c", script, "run", "demo/good", "--force"],
+        [sys.executable, "-c", script, "run", "demo/good", "--force"],
         cwd=project.folder,
         env=os.environ | {"PYTHONPATH": str(project.folder)},
         capture_output=True,
@@ -269,7 +269,16 @@ def test_dask_workers_give_the_same_records(project):
 def test_plain_papermill_writes_the_same_record(project):
     path = project.write("good", CHECK)
     record = project.folder / "record.json"
-    command = ["papermill", str(path), str(project.folder / "out.ipynb"), "-p", "seed", "43"]
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        str(path),
+        str(project.folder / "out.ipynb"),
+        "-p",
+        "seed",
+        "43",
+    ]
     done = subprocess.run(
         [*command, "-p", "record", str(record)],
         env=os.environ | {"PYTHONPATH": str(project.folder)},

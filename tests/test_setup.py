@@ -3,9 +3,11 @@
 import re
 import subprocess
 import tomllib
+from importlib import metadata
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from repro.digest import pins
 from repro.paths import ROOT
@@ -14,6 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DEPENDENCIES = PROJECT["dependencies"] + [
     name for extra in PROJECT["optional-dependencies"].values() for name in extra
 ]
+NOT_PINNED = {"pip", "setuptools", "wheel"}  # they install, and are not part of a result
 
 
 def tracked() -> list[str]:
@@ -35,6 +38,30 @@ def test_conda_environment_agrees_with_the_project():
 def test_every_dependency_is_pinned(requirement):
     name = re.match(r"[\w.-]+", requirement)[0].replace("_", "-").lower()
     assert name in pins(), f"{name} has no exact version in constraints.txt"
+
+
+def test_everything_that_a_dependency_brings_along_is_pinned():
+    waiting, seen = [Requirement(text) for text in DEPENDENCIES], {}
+    while waiting:
+        wanted = waiting.pop()
+        name = wanted.name.replace("_", "-").lower()
+        if name in NOT_PINNED or (name in seen and wanted.extras <= seen[name]):
+            continue
+        seen[name] = seen.get(name, set()) | wanted.extras
+        try:
+            brought = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # what another platform's build of a package would bring
+        for need in map(Requirement, brought):
+            chosen = [{"extra": extra} for extra in ("", *wanted.extras)]
+            if need.marker is None or any(map(need.marker.evaluate, chosen)):
+                waiting.append(need)
+    assert len(seen) > len(DEPENDENCIES)
+    assert sorted(name for name in seen if name not in pins() and _here(name)) == []
+
+
+def _here(name: str) -> bool:
+    return any(metadata.distributions(name=name))
 
 
 def test_torch_is_the_release_that_results_depend_on():

@@ -58,3 +58,16 @@ def test_gap_then_fresh_then_stale(tmp_path):
     copy.write_text(copy.read_text().replace("the value is 7", "the value is 9"))
     shown = text(page(project))
     assert "eb-banner gap" in shown and "the value is 9" not in shown  # edited by hand
+
+
+def test_notebook_whose_data_is_missing_is_a_gap_and_not_a_failure(tmp_path, monkeypatch):
+    project = Project(tmp_path)
+    path = project.write("a", CHECK)
+    path.write_text(path.read_text().replace("globals())", "globals(), assets=['gsm8k'])"))
+    alone = {"REPRO_CACHE": str(tmp_path / "cache"), "REPRO_MIRROR": ""}
+    code, output = project.repro("status", **alone)
+    assert code == 0 and "asset gsm8k is not here: run `repro fetch gsm8k`" in output
+    monkeypatch.setenv("REPRO_CACHE", alone["REPRO_CACHE"])
+    monkeypatch.setenv("REPRO_MIRROR", "")
+    shown = text(page(project))
+    assert "eb-gap" in shown and "repro fetch gsm8k" in shown
