@@ -56,9 +56,9 @@ def closure(code: str) -> tuple[dict[str, str], dict[str, str]]:
     """Modules of ours that `code` imports, transitively, with their hash; pinned packages too."""
     modules: dict[str, str] = {}
     packages: dict[str, str] = {}
-    waiting = [(None, name) for name in _imported(code, "")]
+    waiting = list(_imported(code, ""))
     while waiting:
-        _, name = waiting.pop()
+        name = waiting.pop()
         top = name.partition(".")[0]
         if top not in OURS:
             if pin := pins().get(_IMPORT_NAMES.get(top, top).replace("_", "-").lower()):
@@ -69,10 +69,11 @@ def closure(code: str) -> tuple[dict[str, str], dict[str, str]]:
                 text = path.read_text()
                 modules[module] = code_hash(text)
                 package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-                waiting += [(module, n) for n in _imported(text, package)]
+                waiting += _imported(text, package)
     return dict(sorted(modules.items())), dict(sorted(packages.items()))
 
 
+@cache
 def code_hash(text: str) -> str:
     """SHA-256 of the syntax tree of `text`, without docstrings, comments or positions."""
     return files.digest(_tree(ast.parse(text)))
@@ -108,6 +109,7 @@ def _is_text(node: ast.AST) -> bool:
     )
 
 
+@cache
 def _imported(code: str, package: str) -> list[str]:
     """Dotted names that `code` imports anywhere, relative ones resolved against `package`."""
     names = []

@@ -4,16 +4,14 @@ Levels: gap < mechanism < diagnostic < reproduction. A record whose inputs diffe
 stale; a claim that rests on stale records counts one level lower.
 """
 
-import json
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import yaml
 
-from repro import assets, digest, notebooks, profiles, records, runs, store
+from repro import assets, digest, notebooks, profiles, records, runs, schemas, store
 from repro.errors import ReproError
 from repro.paths import EVIDENCE, ROOT
 
@@ -50,11 +48,7 @@ def claims_file() -> dict[str, Any]:
     Raises ReproError naming the first entry that breaks it.
     """
     data = yaml.safe_load((EVIDENCE / "claims.yml").read_text())
-    schema = json.loads((EVIDENCE / "schema" / "claims.json").read_text())
-    try:
-        jsonschema.validate(data, schema)
-    except jsonschema.ValidationError as error:
-        raise ReproError(f"evidence/claims.yml: {error.json_path}: {error.message[:200]}") from None
+    schemas.check("claims", data, "evidence/claims.yml")
     ids = [claim["id"] for claim in data["claims"]]
     if twice := {i for i in ids if ids.count(i) > 1}:
         raise ReproError(f"evidence/claims.yml: claim ids used twice: {sorted(twice)}.")

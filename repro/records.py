@@ -21,13 +21,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
-from repro import digest, files, notebooks
+from repro import digest, files, notebooks, schemas
 from repro.errors import ReproError
 from repro.paths import EVIDENCE
 
@@ -158,13 +155,7 @@ class Run:
 
 def validate(value: dict[str, Any]) -> None:
     """Raises ReproError naming the first field of a record that breaks the schema."""
-    try:
-        _validator().validate(value)
-        files.canonical(value)
-    except (jsonschema.ValidationError, ValueError) as error:
-        where = getattr(error, "json_path", "$")
-        text = getattr(error, "message", str(error))
-        raise ReproError(f"Record of {value.get('notebook')}: {where}: {text[:300]}") from error
+    schemas.check("record", value, "Record")
     if value["digest"] != files.digest(value["inputs"]):
         raise ReproError(f"Record of {value['notebook']}: $.digest does not match $.inputs.")
     for comparison in value["comparisons"]:
@@ -241,9 +232,3 @@ def _device() -> str:
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         return torch.cuda.get_device_name().removeprefix("NVIDIA ")
     return "CPU"
-
-
-@cache
-def _validator() -> jsonschema.Draft202012Validator:
-    schema = json.loads((EVIDENCE / "schema" / "record.json").read_text())
-    return jsonschema.Draft202012Validator(schema)

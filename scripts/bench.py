@@ -22,7 +22,7 @@ from repro.paths import BUILD, ROOT
 PLAIN = ["sphinx==9.0.4", "myst-nb==1.4.0", "myst-parser==5.2.0", "sphinx-book-theme==1.4.0"]
 OTHERS = (
     "sphinxcontrib-bibtex sphinx-external-toc sphinx-togglebutton sphinx-design "
-    "sphinx-mathjax-offline filelock jsonschema nh3 psutil pyyaml"
+    "sphinx-mathjax-offline filelock fastjsonschema nh3 psutil pyyaml"
 ).split()
 EXTENSIONS = ["myst_nb", "sphinxcontrib.bibtex", "sphinx_external_toc", "sphinx_togglebutton"]
 

@@ -64,7 +64,7 @@ def test_pairs_must_be_complete(run):
         (("started",), "yesterday", "$.started"),
         (("device",), "/dev/nvidia0", "$.device"),
         (("comparisons", 0, "ids"), ["a"], "misses pairs"),
-        (("host",), "me", "Additional properties"),
+        (("host",), "me", "must not contain"),
     ],
 )
 def test_tampered_record_is_refused_by_field(run, where, value, says):
