@@ -17,6 +17,7 @@ from unittest import mock
 from repro import assets, files, paths
 from repro.errors import BadParameter
 
+warnings.filterwarnings("ignore", "IProgress not found")  # tqdm's advice, in every notebook
 MODELS = ("smollm2-135m",)
 GGUF_BAR = "transformers.modeling_gguf_pytorch_utils.tqdm"  # a bar that no setting switches off
 RECIPE = 1  # raise it when the conversion changes: earlier conversions are then made again

@@ -45,6 +45,7 @@ def _near(found, expected, what: str, tolerance: float = 5e-4) -> None:
 
 
 def worked_example_values() -> None:
+    """Entropy and T of the four-column example have the values worked by hand."""
     logits = np.stack([spread_logits(p) for p in FALLING])
     _near(confidence.token_signal(logits, T, 3), [4.146, 2.643, 1.854, 1.712], "T, k = 3")
     _near(confidence.token_signal(logits, T, 1), [0.010, 0.105, 0.511, 1.204], "T, k = 1")
@@ -52,21 +53,25 @@ def worked_example_values() -> None:
 
 
 def topk_mean_is_a_confidence() -> None:
+    """At k = 3, T falls as the example becomes less sure."""
     _near(_slope_of(_reading(T, 3)), -0.809, "slope of T, k = 3")
 
 
 def negated_topk_mean_points_the_wrong_way() -> None:
+    """At k = 3, minus T rises as the example becomes less sure."""
     logits = np.stack([spread_logits(p) for p in FALLING])
     _near(_slope_of(-confidence.token_signal(logits, T, 3)), 0.809, "slope of -T, k = 3")
 
 
 def top1_is_a_surprisal() -> None:
+    """At k = 1, T rises as the example becomes less sure, and is negated."""
     logits = np.stack([spread_logits(p) for p in FALLING])
     _near(_slope_of(confidence.token_signal(logits, T, 1)), 0.399, "slope of T, k = 1")
     _near(_slope_of(_reading(T, 1)), -0.399, "slope of the confidence from T, k = 1")
 
 
 def every_confidence_falls_with_the_top_probability() -> None:
+    """Every signal, once converted, falls as the example becomes less sure."""
     for kind in confidence.KINDS:
         for top_k in (1, 3):
             values = _reading(kind, top_k)
@@ -74,6 +79,7 @@ def every_confidence_falls_with_the_top_probability() -> None:
 
 
 def peaked_is_above_uniform_over_the_top_20() -> None:
+    """T is larger for a peaked distribution than for one uniform over 20 tokens."""
     peaked, flat = np.full(1000, -8.0), np.full(1000, -8.0)
     peaked[0], flat[:20] = 8.0, 8.0
     signal = confidence.token_signal(np.stack([peaked, flat]), T, 20)
@@ -82,6 +88,7 @@ def peaked_is_above_uniform_over_the_top_20() -> None:
 
 
 def past_the_turning_point_t_rises() -> None:
+    """Past T = H, flattening further makes T rise."""
     even = spread_logits(1 / 6)
     found = confidence.token_signal(np.stack([spread_logits(0.3), even]), T, 3)
     _near(found, [1.712, 1.792], "T at p = 0.3 and 1/6")
@@ -89,6 +96,7 @@ def past_the_turning_point_t_rises() -> None:
 
 
 def never_below_ln_k() -> None:
+    """T is never below ln k."""
     logits = _random_logits()
     for k in (1, 5, 20, 200):
         low = confidence.token_signal(logits, T, k).min()
@@ -96,6 +104,7 @@ def never_below_ln_k() -> None:
 
 
 def parts_sum_to_t() -> None:
+    """ln k, the divergence and minus ln M sum to T."""
     logits = _random_logits()
     parts = confidence.decomposition(logits, 20)
     assert (parts.kl >= 0).all() and (parts.minus_ln_m >= 0).all(), "a part is negative"
@@ -103,12 +112,14 @@ def parts_sum_to_t() -> None:
 
 
 def derivative_is_t_minus_h() -> None:
+    """The derivative of T by sharpening is T minus H."""
     logits, step = _random_logits(), 1e-5
     slope = (_sharpened(logits, 1 + step) - _sharpened(logits, 1 - step)) / (2 * step)
     _near(confidence.sharpening_slope(logits, 20), slope, "dT/d beta against T - H", 1e-6)
 
 
 def falling_trace_raises_the_budget() -> None:
+    """The falling trace of twelve values raises 512 to 896."""
     found = confidence.next_budget(confidence.to_confidence(TRACE, T, 20), 512, **SMALL)
     assert found.budget == 896 and found.raised, f"budget {found.budget}, not 896"
     _near(found.pooled, [3.8, 2.6, 2.5, 1.8, 1.7], "window minima", 1e-12)
@@ -117,6 +128,7 @@ def falling_trace_raises_the_budget() -> None:
 
 
 def negated_trace_looks_at_other_windows() -> None:
+    """Negated, the same trace keeps other windows and the budget stays."""
     found = confidence.next_budget(np.negative(TRACE), 512, **SMALL)
     assert found.budget == 512 and not found.raised, f"budget {found.budget}, not 512"
     _near(found.pooled, [-4.1, -3.9, -2.7, -2.6, -1.9], "window minima", 1e-12)
@@ -125,6 +137,7 @@ def negated_trace_looks_at_other_windows() -> None:
 
 
 def ladder_of_budgets() -> None:
+    """Eight raises lead from 512 to the cap of 30,000."""
     ladder, falling = [512], np.arange(200, 0, -1.0)
     while ladder[-1] < 30_000 and len(ladder) < 20:
         ladder.append(confidence.next_budget(falling, ladder[-1]).budget)
@@ -135,6 +148,7 @@ def ladder_of_budgets() -> None:
 
 
 def window_index_is_the_axis() -> None:
+    """The line is fitted over window indices, where ranks would turn its sign."""
     values = np.full(11, 9.0)
     values[[0, 1, 10]] = 0.0, 3.0, 1.0
     options = {"window": 1, "stride": 1, "bottom": 3 / 11, "lowest": "count"}
@@ -144,6 +158,7 @@ def window_index_is_the_axis() -> None:
 
 
 def short_traces_never_raise() -> None:
+    """Fewer than 144 generated tokens never raise the budget."""
     for length in (0, 1, 63, 64, 143):
         found = confidence.next_budget(np.arange(length, 0, -1.0), 512)
         assert not found.raised, f"{length} tokens raised the budget"
@@ -151,6 +166,7 @@ def short_traces_never_raise() -> None:
 
 
 def rising_or_constant_confidence_holds() -> None:
+    """Rising or constant confidence leaves the budget as it is."""
     dip = np.full(200, 9.1)
     dip[100] = 0.1  # lies in eight windows: their minima are equal, and so is the fitted line
     for values in (np.arange(200.0), np.full(200, 0.1), dip):

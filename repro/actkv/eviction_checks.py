@@ -28,6 +28,7 @@ def _same(found, expected, what: str) -> None:
 
 
 def recurrence_of_two_rounds() -> None:
+    """Two rounds worked by hand give the scores 0.4, 0.05 and 0.95."""
     policy = eviction.ActionLRFU()
     policy.observe(FIRST)
     policy.step(4, ROOMY)
@@ -40,10 +41,12 @@ def recurrence_of_two_rounds() -> None:
 
 
 def nucleus_takes_the_crossing_entry() -> None:
+    """The entry that crosses the mass p is in the hit set."""
     _same(eviction.hit_set((0.5, 0.05, 0.3, 0.15, 0.0)), [0, 2, 3], "hits")
 
 
 def nucleus_survives_rounding() -> None:
+    """A sum that reaches p but for rounding takes no entry too many."""
     for kind in (np.float64, np.float32):
         _same(eviction.hit_set(np.array(FIRST, dtype=kind)), [2, 3], "0.8 + 0.1 against 0.9")
         row = np.array((0.05, 0.05, 0.7, 0.2), dtype=kind)  # in floats 0.7 + 0.2 < 0.9
@@ -51,11 +54,13 @@ def nucleus_survives_rounding() -> None:
 
 
 def zero_attention_never_hits() -> None:
+    """An entry without attention is never hit."""
     _same(eviction.hit_set((0.0, 1.0, 0.0), mass=1.0), [1], "hits at mass 1")
     _same(eviction.hit_set(np.zeros(4)), np.zeros(0), "hits without any attention")
 
 
 def ties_go_to_the_newer_slot() -> None:
+    """Among equal scores the newer slot stays."""
     _same(eviction.hit_set((0.25, 0.25, 0.25, 0.25), mass=0.5), [2, 3], "hits among equals")
     policy = eviction.ActionLRFU()
     policy.observe((0, 1, 0, 0, 0))
@@ -64,6 +69,7 @@ def ties_go_to_the_newer_slot() -> None:
 
 
 def prefix_is_never_evicted() -> None:
+    """The protected prefix stays, whatever its score."""
     policy = eviction.ActionLRFU(protected=2)
     for length in (6, 5, 5):  # two slots of prefix and two kept, then one new
         policy.observe(np.full(length, 1 / length))
@@ -72,22 +78,26 @@ def prefix_is_never_evicted() -> None:
 
 
 def prefix_is_outside_the_mass() -> None:
+    """The prefix takes no part in the mass of the hit set."""
     sink = (0.9, 0.0, 0.06, 0.03, 0.01)
     _same(eviction.hit_set(sink, protected=1), [2, 3], "hits beside a heavy prefix")
 
 
 def prefix_is_outside_the_budget() -> None:
+    """The budget counts unprotected entries only."""
     policy = eviction.ActionLRFU(protected=3)
     policy.observe(np.full(10, 0.1))
     assert len(policy.step(10, 4)) == 7, "kept is not prefix + budget"
 
 
 def group_maximum_of_probabilities() -> None:
+    """Query heads of a group are joined by the maximum of probabilities."""
     attn = np.array([[[[0.8, 0.2]], [[0.3, 0.7]]], [[[0.5, 0.5]], [[0.1, 0.9]]]])
     _same(eviction.action_attention(attn), [0.65, 0.8], "max over G, mean over KV heads")
 
 
 def mean_over_action_tokens_is_incremental() -> None:
+    """Attention folded in token by token equals the mean over the action."""
     attn = np.random.default_rng(0).dirichlet(np.ones(6), size=(2, 3, 4))  # [H_k, G, A, S]
     whole, pieces = eviction.ActionLRFU(mass=1.0), eviction.ActionLRFU(mass=1.0)
     attn[..., 0, 3:] = 0  # appended after the first query
@@ -101,6 +111,7 @@ def mean_over_action_tokens_is_incremental() -> None:
 
 
 def survivors_carry_their_scores() -> None:
+    """Scores move with the entries that survive an eviction."""
     policy = eviction.ActionLRFU(mass=1.0)
     policy.observe((0.1, 0.6, 0.0, 0.3))
     _same(policy.step(4, 2), [1, 3], "kept in round 1")
@@ -111,17 +122,20 @@ def survivors_carry_their_scores() -> None:
 
 
 def decay_zero_forgets_and_one_does_not() -> None:
+    """Decay 0 keeps the last round only; decay 1 keeps every round."""
     _same(_two_rounds(decay=0.0).score, [0, 0, 0, 0, 0.95, 0], "score at decay 0")
     _same(_two_rounds(decay=1.0).score, [0, 0, 0.8, 0.1, 0.95, 0], "score at decay 1")
 
 
 def nothing_is_evicted_within_the_budget() -> None:
+    """Nothing is evicted while the budget suffices."""
     policy = eviction.ActionLRFU(protected=1)
     policy.observe(np.full(5, 0.2))
     _same(policy.step(5, 4), np.arange(5), "kept when the budget is not exceeded")
 
 
 def a_round_without_action_changes_nothing() -> None:
+    """A round without an action changes neither scores nor cache."""
     policy = _two_rounds()
     before = policy.score
     _same(policy.step(8, 2), np.arange(8), "kept")
@@ -129,6 +143,7 @@ def a_round_without_action_changes_nothing() -> None:
 
 
 def access_classes_by_definition() -> None:
+    """Hand-made access vectors fall into their classes."""
     hits = [np.array([0, 1]), np.array([1]), np.array([0, 2])]
     vectors = access.access_vectors(hits, 4)
     found = access.access_classes(vectors, np.array([0, 0, 2, 1])).tolist()

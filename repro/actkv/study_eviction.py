@@ -1,4 +1,4 @@
-"""What the eviction notebook measures around Algorithm 1 (arXiv 2609.31395), one trace at a time.
+"""Algorithm 1 (arXiv 2609.31395) over one real trace: its attention rows, and what stays cached.
 
 One teacher-forced pass gives every attention row; everything after it is a replay of policies over
 those rows, in NumPy. Shapes: L layers, T rounds (one action each), S tokens of the trace.
@@ -31,10 +31,13 @@ class Recorded:
     def name(self) -> str:
         return "+".join(self.trace.tasks)
 
-    @property
-    def region(self) -> np.ndarray:
-        """Name of each token's region [S]."""
-        return np.array(LABELS)[self.trace.labels]
+    def groups(self) -> dict[str, np.ndarray]:
+        """Tokens by region and by what they are made of: bool [S] for each name."""
+        texts = [self.trace.token_text(i) for i in range(len(self.trace))]
+        digit = np.array([t.strip().isdigit() for t in texts])
+        word = np.array([any(c.isalnum() for c in t) for t in texts]) & ~digit
+        regions = {name: self.trace.labels == code for code, name in enumerate(LABELS)}
+        return regions | {"words": word, "digits": digit, "marks and spaces": ~word & ~digit}
 
 
 def record(model: Any, trace: Any) -> Recorded:
@@ -83,63 +86,16 @@ def film(recorded: Recorded, rows: Sequence[np.ndarray], budget: int, **options:
     return scores
 
 
-def recent(recorded: Recorded, budget: int) -> np.ndarray:
-    """Cached [1, T, S], bool, when only the newest `budget` unprotected entries stay."""
-    place, stop = np.arange(recorded.lengths[-1]), recorded.lengths[:, None]
-    return ((place < stop) & ((place >= stop - budget) | (place < recorded.protected)))[None]
-
-
-def random(recorded: Recorded, budget: int, layers: int, rng: np.random.Generator) -> np.ndarray:
-    """Cached [layers, T, S], bool, when each round evicts down to `budget` by lot."""
-    kept = np.zeros((layers, len(recorded.lengths), recorded.lengths[-1]), dtype=bool)
-    kept[..., : recorded.protected] = True
-    for layer in kept:
-        cached, seen = np.zeros(0, dtype=int), recorded.protected
-        for at, length in enumerate(recorded.lengths):
-            cached, seen = np.concatenate([cached, np.arange(seen, length)]), length
-            cached = rng.permutation(cached)[:budget]
-            layer[at, cached] = True
-    return kept
-
-
-def oracle(recorded: Recorded, budget: int) -> np.ndarray:
-    """Cached [L, T, S], bool: the entries that the *next* action reads most. The ceiling.
-
-    It looks into the future and may take back what was evicted before. Its last round is empty.
-    """
-    kept = np.zeros((len(recorded.action[0]), len(recorded.action), recorded.lengths[-1]), bool)
-    for at, (row, length) in enumerate(zip(recorded.action[1:], recorded.lengths, strict=False)):
-        best = np.argsort(-row[:, recorded.protected : length], axis=1, kind="stable")[:, :budget]
-        np.put_along_axis(kept[:, at], best + recorded.protected, True, axis=1)
-    return kept
-
-
-def coverage(recorded: Recorded, kept: np.ndarray, budget: int) -> float:
-    """Share of the next action's attention on older unprotected entries that is still cached.
-
-    Mean over layers and over the rounds after which more than `budget` such entries would be
-    there; 1 if there is no such round. `kept` [L or 1, T, S].
-    """
-    first, shares = recorded.protected, []
-    for at, (row, length) in enumerate(zip(recorded.action[1:], recorded.lengths, strict=False)):
-        if length - first > budget:
-            older = row[:, first:length].astype(np.float64)
-            shares.append((older * kept[:, at, first:length]).sum(1) / older.sum(1))
-    return float(np.mean(shares)) if shares else 1.0
-
-
-def overlap(recorded: Recorded, one: np.ndarray, other: np.ndarray, budget: int) -> float:
-    """Jaccard overlap of two kept sets [L, T, S], prefix aside, in rounds that had to evict."""
-    full = recorded.lengths - recorded.protected > budget
-    one, other = (kept[:, full, recorded.protected :] for kept in (one, other))
-    return float(((one & other).sum(-1) / (one | other).sum(-1)).mean()) if full.any() else 1.0
+def stretches(kept: np.ndarray, first: int, stop: int) -> list[tuple[int, int]]:
+    """(start, end) of each unbroken run of equal values in kept[first:stop], in `kept`'s places."""
+    cuts = (np.flatnonzero(np.diff(kept[first:stop])) + first + 1).tolist()
+    return list(zip([first, *cuts], [*cuts, stop], strict=True))
 
 
 def marked_text(trace: Any, kept: np.ndarray, first: int, stop: int) -> str:
     """HTML of tokens first..stop-1: bold where `kept` [S] holds, struck through elsewhere."""
-    cuts = [first, *(np.flatnonzero(np.diff(kept[first:stop])) + first + 1).tolist(), stop]
     parts = []
-    for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, end in stretches(kept, first, stop):
         text = trace.text[trace.offsets[start, 0] : trace.offsets[end - 1, 1]]
         tag, name = ("b", "eb-kept") if kept[start] else ("s", "eb-evicted")
         shown = html.escape(text, quote=False).replace("\n", "<br>")
