@@ -165,17 +165,17 @@ def ledger(check: bool) -> None:
       repro ledger
       repro ledger --check
     """
-    from repro import evidence
+    from repro import evidence, levels
 
     if check:
-        found = evidence.check()
+        found = levels.check()
         for line in found:
             click.echo(f"- {line}")
         click.echo(f"ledger: {len(evidence.claims())} claims, {len(found)} problems.")
         sys.exit(bool(found))
     table = Table("claim", "level", "flags", "missing for the next level")
     for claim in evidence.claims():
-        verdict = evidence.judge(claim)
+        verdict = levels.judge(claim)
         table.add_row(
             claim["id"], verdict.level, " ".join(verdict.flags), "; ".join(verdict.missing)
         )

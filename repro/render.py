@@ -7,7 +7,7 @@ import html
 import statistics
 from typing import Any
 
-from repro import evidence
+from repro import evidence, levels
 from repro.evidence import Status
 
 _DEFAULT = "default"
@@ -62,7 +62,7 @@ def _provenance(status: Status) -> str:
 
 
 def _claim_line(claim: dict[str, Any]) -> str:
-    verdict = evidence.judge(claim)
+    verdict = levels.judge(claim)
     badges = level_badge(verdict.level) + flag_badges(verdict.flags)
     return f"{badges} {html.escape(claim['title'], quote=False)}"
 
@@ -168,9 +168,9 @@ def papers_table() -> str:
     """All papers with the highest level any of their claims has reached."""
     rows = []
     for paper, about in evidence.papers().items():
-        verdicts = [evidence.judge(c) for c in evidence.claims(paper)]
-        counts = [f"{sum(v.level == x for v in verdicts)} {x}" for x in evidence.LEVELS]
-        best = max((v.level for v in verdicts), key=evidence.LEVELS.index)
+        verdicts = [levels.judge(c) for c in evidence.claims(paper)]
+        counts = [f"{sum(v.level == x for v in verdicts)} {x}" for x in levels.LEVELS]
+        best = max((v.level for v in verdicts), key=levels.LEVELS.index)
         link = f"[{about['name']}](#{anchor(paper)}): {about['title']}"
         arxiv = f"[{about['arxiv']}](https://arxiv.org/abs/{about['arxiv']})"
         spelled = ", ".join(c for c in counts if not c.startswith("0 "))
@@ -184,7 +184,7 @@ def claims_list(paper: str) -> str:
 
 
 def _claim_card(claim: dict[str, Any]) -> str:
-    verdict = evidence.judge(claim)
+    verdict = levels.judge(claim)
     lines = [
         f"{level_badge(verdict.level)}{flag_badges(verdict.flags)} **{claim['title']}.** "
         f"{claim['statement']}",
@@ -194,6 +194,9 @@ def _claim_card(claim: dict[str, Any]) -> str:
         lines.append(f"*Note:* {claim['note']}")
     if verdict.runs and claim["deviations"]:
         lines.append(f"*Our runs differ:* {'; '.join(claim['deviations'])}.")
+    if verdict.runs and verdict.findings:
+        seen = [f"`{f.text}` in {f.held} of {f.seeds} seeds" for f in verdict.findings]
+        lines.append(f"*Expected, and seen here:* {'; '.join(seen)}.")
     lines.append(f"*Missing for the next level:* {'; '.join(verdict.missing) or 'nothing'}.")
     return ":::{div} eb-claim\n" + "\n\n".join(lines) + "\n:::"
 

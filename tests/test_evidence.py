@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from repro import evidence, records, render
+from repro import evidence, levels, records, render
 from repro.errors import ReproError
 from repro.evidence import Status
 
@@ -43,9 +43,9 @@ def record(seed: int, **changes) -> dict:
     return run.record()
 
 
-def verdict(monkeypatch, found, claim=CLAIM) -> evidence.Verdict:
-    monkeypatch.setattr(evidence, "_on_file", lambda key, profile: found)
-    return evidence.judge(claim)
+def verdict(monkeypatch, found, claim=CLAIM) -> levels.Verdict:
+    monkeypatch.setattr(levels, "_on_file", lambda key, profile: found)
+    return levels.judge(claim)
 
 
 def three(state="fresh", **changes) -> list[Status]:
@@ -114,7 +114,7 @@ def test_reproduction_needs_the_papers_scale_and_no_deviation(monkeypatch):
 
 
 def test_the_claims_file_is_sound_and_complete():
-    assert evidence.check() == []
+    assert levels.check() == []
     assert set(evidence.papers()) == set(
         "actkv toolsearcher recursive_opsd mad_rl kite deltas graft code_skills muser".split()
     )
@@ -123,14 +123,14 @@ def test_the_claims_file_is_sound_and_complete():
     with_notebooks = {c["paper"] for c in evidence.claims() if c["evidence"]["notebooks"]}
     for claim in evidence.claims():
         if claim["paper"] not in with_notebooks:
-            assert evidence.judge(claim).level == "gap"
+            assert levels.judge(claim).level == "gap"
 
 
 def test_prose_that_overclaims_is_found(tmp_path, monkeypatch):
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "x.md").write_text("This chapter\nreproduces the paper.")
-    monkeypatch.setattr(evidence, "ROOT", tmp_path)
-    assert evidence._overclaims() == ["book/x.md: says 'reproduces the paper'"]
+    monkeypatch.setattr(levels, "ROOT", tmp_path)
+    assert levels._overclaims() == ["book/x.md: says 'reproduces the paper'"]
 
 
 def test_unknown_paper():
@@ -142,3 +142,25 @@ def test_spread_over_seeds():
     (row,) = render.spread([record(1), record(2)])
     assert (row["mean"], row["sd"], row["seeds"], row["n"]) == (0.5, 0.0, 2, 6)
     assert render.metric("actkv/nothing/share") == "gap"
+
+
+@pytest.mark.parametrize(
+    "expected, held, flag",
+    [
+        ({"metric": "share", "above": 0.4}, 3, None),
+        ({"metric": "share", "below": 0.4}, 0, "negative"),
+        ({"metric": "share", "above": "share"}, 0, "negative"),
+    ],
+)
+def test_expectations_are_tested_seed_by_seed(monkeypatch, expected, held, flag):
+    got = verdict(monkeypatch, three(), CLAIM | {"expects": [expected]})
+    (finding,) = got.findings
+    assert (finding.held, finding.seeds) == (held, 3)
+    assert got.level == "diagnostic" and ("negative" in got.flags) == (flag == "negative")
+    assert verdict(monkeypatch, [], CLAIM | {"expects": [expected]}).flags == ()
+
+
+def test_an_unmeasured_expectation_counts_in_no_seed(monkeypatch):
+    claim = CLAIM | {"expects": [{"metric": "other", "above": 0}]}
+    (finding,) = verdict(monkeypatch, three(), claim).findings
+    assert (finding.held, finding.seeds) == (0, 0)

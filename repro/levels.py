@@ -1,0 +1,184 @@
+"""The level of a claim, computed from the records on file and never typed.
+
+gap < mechanism < diagnostic < reproduction. A claim that rests on stale records counts one level
+lower. A level says how far the evidence goes, not that it agrees with the claim: what the claim
+leads one to expect is tested against the records seed by seed, and a disagreement is a result too.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from repro import evidence, notebooks, profiles, records
+from repro.errors import ReproError
+from repro.evidence import Status
+from repro.paths import EVIDENCE, ROOT
+
+LEVELS = ("gap", "mechanism", "diagnostic", "reproduction")
+SEEDS_NEEDED = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One expectation of a claim, and in how many of the seeds on file it held."""
+
+    text: str
+    held: int
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim's computed level, its flags, what the next level would take, what was found."""
+
+    level: str
+    flags: tuple[str, ...]
+    missing: tuple[str, ...]
+    runs: int  # records that count
+    findings: tuple[Finding, ...]
+
+
+def judge(claim: dict[str, Any]) -> Verdict:
+    """The level of `claim` from what is on file, and the reasons it is not higher."""
+    on_file = claim["evidence"]
+    seen = [s for key in on_file["notebooks"] for s in _on_file(key, on_file.get("profile"))]
+    held = [s for s in seen if s.record]
+    missing = _lacks_mechanism(on_file, held)
+    level = 0
+    if not missing:
+        level, missing = 1, _lacks_diagnostic(on_file, held)
+        if not missing:
+            level, missing = 2, _lacks_reproduction(claim)
+            level = 3 if not missing else 2
+    flags = []
+    stale = [s for s in held if s.state == "stale"]
+    if level and stale:
+        level -= 1
+        flags.append("stale")
+        missing = [f"re-execute {s.key} ({s.profile}, seed {s.seed}): {s.why}" for s in stale]
+    if level and any(s.record["comparisons"] for s in held):
+        flags.append("paired")
+    findings = tuple(_finding(expected, held) for expected in claim.get("expects", ()))
+    if level and any(f.seeds and not f.held for f in findings):
+        flags.append("negative")
+    elif level and any(f.held < f.seeds for f in findings):
+        flags.append("mixed")
+    planned = [*claim["needs"].get(_next(level), ())] if level < 3 else []
+    reasons = tuple(dict.fromkeys([*missing, *planned]))
+    return Verdict(LEVELS[level], tuple(flags), reasons, len(held), findings)
+
+
+def _on_file(key: str, profile: str | None) -> list[Status]:
+    if key not in notebooks.keys():
+        return [Status(key, profile or "default", None, "missing", "no such notebook")]
+    committed = evidence.of_profile(key, profile) if profile else []
+    return committed or [evidence.live(key)]
+
+
+def _lacks_mechanism(on_file: dict[str, Any], held: list[Status]) -> list[str]:
+    """Mechanism: all checks green in every record, and every deliberate fault caught."""
+    if not on_file["notebooks"]:
+        return ["no notebook executes this mechanism yet"]
+    lacks = [f"{key} has no record" for key in on_file["notebooks"] if not _has(held, key)]
+    for status in held:
+        red = [c["name"] for c in status.record["checks"] if not c["passed"]]
+        uncaught = [name for name, checks in status.record["faults"].items() if not checks]
+        if red or not status.record["checks"]:
+            lacks.append(f"{status.key}: checks not green: {', '.join(red) or 'there are none'}")
+        if uncaught or not status.record["faults"]:
+            lacks.append(f"{status.key}: faults not caught: {', '.join(uncaught) or 'none tried'}")
+    return lacks
+
+
+def _lacks_diagnostic(on_file: dict[str, Any], held: list[Status]) -> list[str]:
+    """Diagnostic: real input, three seeds, the claim's metrics, paired arms that differ."""
+    if not on_file.get("metrics"):
+        return ["no measured number speaks of this claim"]
+    lacks = []
+    for key in on_file["notebooks"]:
+        mine = [s.record for s in held if s.key == key]
+        seeds = {r["parameters"]["seed"] for r in mine}
+        if len(seeds) < SEEDS_NEEDED:
+            lacks.append(f"{key}: {len(seeds)} seeds on file, {SEEDS_NEEDED} needed")
+        if not all(r["inputs"]["assets"] for r in mine):
+            lacks.append(f"{key}: no public model or data was used")
+    names = {m["name"] for s in held for m in s.record["metrics"]}
+    lacks += [f"metric {name} is not measured" for name in on_file["metrics"] if name not in names]
+    comparisons = [c for s in held for c in s.record["comparisons"]]
+    if not comparisons:
+        lacks.append("no paired comparison on file")
+    elif not any(informative(c) for c in comparisons):
+        lacks.append("uninformative: all arms are identical on every item")
+    return lacks
+
+
+def _lacks_reproduction(claim: dict[str, Any]) -> list[str]:
+    """Reproduction: the paper's own data, model, budget and hardware, no deviation left."""
+    lacks = [f"deviation: {text}" for text in claim["deviations"]]
+    if claim["evidence"].get("profile") != "paper":
+        lacks.append("no run at the paper's scale (profile paper)")
+    return lacks
+
+
+def _finding(expected: dict[str, Any], held: list[Status]) -> Finding:
+    """Test one expectation, ``{metric, above | below: another metric or a number}``, by seed."""
+    (side,) = {"above", "below"} & expected.keys()
+    name, other = expected["metric"], expected[side]
+    text = f"{name} {side} {other}"
+    answers = []
+    for status in held:
+        values = {m["name"]: m["value"] for m in status.record["metrics"]}
+        limit = values.get(other) if isinstance(other, str) else other
+        if name in values and limit is not None:
+            answers.append(values[name] > limit if side == "above" else values[name] < limit)
+    return Finding(text, sum(answers), len(answers))
+
+
+def informative(comparison: dict[str, Any]) -> bool:
+    """Whether any two arms differ on any item: identical arms say nothing, not 'no effect'."""
+    first, *others = comparison["arms"].values()
+    return any(other != first for other in others)
+
+
+def _has(held: list[Status], key: str) -> bool:
+    return any(s.key == key for s in held)
+
+
+def _next(level: int) -> str:
+    return LEVELS[min(level + 1, 3)]
+
+
+def check() -> list[str]:
+    """What in the claims file or the prose says more than the evidence; empty when sound."""
+    found = []
+    known = notebooks.keys()
+    for claim in evidence.claims():
+        if claim["paper"] not in evidence.papers():
+            found.append(f"claim {claim['id']}: unknown paper {claim['paper']!r}")
+        on_file = claim["evidence"]
+        found += [
+            f"claim {claim['id']}: no notebook {k}" for k in on_file["notebooks"] if k not in known
+        ]
+        if (profile := on_file.get("profile")) and profile not in profiles.names():
+            found.append(f"claim {claim['id']}: no profile {profile!r}")
+    return found + [f"record {p}: {e}" for p, e in _bad_records()] + _overclaims()
+
+
+def _bad_records() -> list[tuple[str, str]]:
+    bad = []
+    for path in sorted((EVIDENCE / "records").glob("*/*/*/*.json")):
+        try:
+            records.load(path)
+        except ReproError as error:
+            bad.append((str(path.relative_to(EVIDENCE)), str(error)))
+    return bad
+
+
+def _overclaims() -> list[str]:
+    """Pages and notebooks that type a level or claim a reproduction in words."""
+    found = []
+    phrases = ("reproduces the paper", "we reproduce the paper", "fully reproduced", "eb-level")
+    pages = [*ROOT.glob("book/**/*.md"), *ROOT.glob("notebooks/*/*.ipynb"), *ROOT.glob("*.md")]
+    for path in pages:
+        text = " ".join(path.read_text().lower().split())
+        found += [f"{path.relative_to(ROOT)}: says {p!r}" for p in phrases if p in text]
+    return found
