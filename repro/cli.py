@@ -128,7 +128,7 @@ def _run(plans, workers=None, scheduler=None, force=False) -> list:
         def report(outcome) -> None:
             seed = outcome.run.parameters["seed"]
             where = f"{outcome.run.key} ({outcome.run.profile}, seed {seed})"
-            message = outcome.message or "fresh, nothing to do"
+            message = outcome.message or "fresh, nothing to do."
             if outcome.good and outcome.run.profile == "default":
                 message += f" See {os.path.relpath(outcome.run.executed)}"
             line = f"{_GLYPH[outcome.status]} {where}: {message}"
