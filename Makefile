@@ -26,9 +26,10 @@ test: $(READY) ## set up, then lint, tests, every notebook, the built book in a 
 	$(BIN)/ruff format --check .
 	$(BIN)/repro ledger --check
 	$(BIN)/repro book --strict
-	$(BIN)/python -m pytest tests notebooks --nbmake --nbmake-timeout=300 -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests notebooks --nbmake --nbmake-timeout=300 -n 2 --dist loadfile
 
-lab: $(READY) ## open the notebooks in JupyterLab
+lab: $(READY) ## open the notebooks in JupyterLab; git then leaves outputs out of diffs
+	$(BIN)/nbstripout --install
 	$(BIN)/jupyter lab notebooks
 
 bench: $(READY) ## measure, as ratios in one run; build the same pages with plain Sphinx
