@@ -80,7 +80,8 @@ def plan(
 ) -> Run:
     """The run of notebook `key` under `profile`, with `seed` and single parameters on top.
 
-    Parameters given one by one are a reader's own: their result never becomes a committed record.
+    Parameters given one by one are a reader's own, and a profile without seeds is for trying
+    things out: neither result becomes a committed record.
     Raises BadParameter for an unknown notebook, profile or parameter.
     """
     notebook = notebooks.read(key)
@@ -92,7 +93,7 @@ def plan(
         key=key,
         parameters=values,
         inputs=digest.inputs(notebook, values),
-        profile="default" if given else profile,
+        profile=profile if chosen.seeds and not given else "default",
         limits=chosen.limits,
     )
 
