@@ -83,7 +83,7 @@ def plain_sphinx(folder: Path) -> int:
         "nb_execution_mode": "off",
         "html_theme": "sphinx_book_theme",
         "external_toc_path": str(ROOT / "_toc.yml"),
-        "exclude_patterns": ["_build", ".venv", "README.md", "**.ipynb_checkpoints"],
+        "exclude_patterns": [".*", "_build", "README.md"],
         "html_static_path": [str(ROOT / p) for p in config["sphinx"]["config"]["html_static_path"]],
     }
     settings["html_theme_options"].pop("use_fullscreen_button", None)
