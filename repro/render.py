@@ -4,6 +4,7 @@ Everything here is computed from records and claims; a page holds only the name 
 """
 
 import html
+import math
 import statistics
 from typing import Any
 
@@ -147,8 +148,16 @@ def metric(name: str) -> str:
         for row in spread([s.record for s in held]):
             if row["name"] == short:
                 stale = " (stale)" if any(s.state == "stale" for s in held) else ""
-                return f"{number(row['mean'])} ± {number(row['sd'])}{stale}"
+                return f"{with_spread(row['mean'], row['sd'])}{stale}"
     return "gap"
+
+
+def with_spread(mean: float, sd: float) -> str:
+    """Mean and standard deviation, both to the second significant digit of the latter."""
+    if sd == 0:
+        return f"{number(mean)} in every seed"
+    digits = max(0, 1 - math.floor(math.log10(sd)))
+    return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
 def number(value: float) -> str:
@@ -197,7 +206,10 @@ def _claim_card(claim: dict[str, Any]) -> str:
     if verdict.runs and verdict.findings:
         seen = [f"`{f.text}` in {f.held} of {f.seeds} seeds" for f in verdict.findings]
         lines.append(f"*Expected, and seen here:* {'; '.join(seen)}.")
-    lines.append(f"*Missing for the next level:* {'; '.join(verdict.missing) or 'nothing'}.")
+    rest = [text for text in verdict.missing if not text.startswith("deviation: ")]
+    if len(rest) < len(verdict.missing):
+        rest.insert(0, "runs without these deviations")
+    lines.append(f"*Missing for the next level:* {'; '.join(rest) or 'nothing'}.")
     return ":::{div} eb-claim\n" + "\n\n".join(lines) + "\n:::"
 
 

@@ -164,3 +164,10 @@ def test_an_unmeasured_expectation_counts_in_no_seed(monkeypatch):
     claim = CLAIM | {"expects": [{"metric": "other", "above": 0}]}
     (finding,) = verdict(monkeypatch, three(), claim).findings
     assert (finding.held, finding.seeds) == (0, 0)
+
+
+def test_numbers_show_what_the_spread_allows():
+    assert render.with_spread(0.934123, 0.001745) == "0.9341 ± 0.0017"
+    assert render.with_spread(5.25, 1.26) == "5.2 ± 1.3"
+    assert render.with_spread(512.4, 88.0) == "512 ± 88"
+    assert render.with_spread(0.0, 0.0) == "0 in every seed"
