@@ -92,6 +92,10 @@ def _of_file(key: str, profile: str, path: Path) -> Status:
         expected = runs.plan(key, profile, seed)
     except ReproError as error:
         return Status(key, profile, seed, "missing", str(error))
+    made = record["parameters"]
+    if record["notebook"] != key or made.get("seed") != seed or made.get("fault"):
+        why = f"the record is of {record['notebook']}, seed {made.get('seed')}, or of a fault"
+        return Status(key, profile, seed, "missing", why)
     why = digest.differences(record["inputs"], expected.inputs)
     return Status(key, profile, seed, "stale" if why else "fresh", "; ".join(why), record)
 

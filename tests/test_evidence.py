@@ -171,3 +171,19 @@ def test_numbers_show_what_the_spread_allows():
     assert render.with_spread(5.25, 1.26) == "5.2 ± 1.3"
     assert render.with_spread(512.4, 88.0) == "512 ± 88"
     assert render.with_spread(0.0, 0.0) == "0 in every seed"
+
+
+def test_a_record_counts_only_in_its_own_place(tmp_path):
+    from project import CHECK, Project
+
+    project = Project(tmp_path)
+    (tmp_path / "profiles" / "tiny.yml").write_text(
+        "summary: tiny\nseeds: [1, 2, 3]\nnotebooks: {demo/a: {word: small}}\n"
+    )
+    project.write("a", CHECK)
+    assert project.repro("run", "demo/a", "--profile", "tiny", "--seeds", "1")[0] == 0
+    folder = tmp_path / "evidence" / "records" / "demo" / "a" / "tiny"
+    for seed in (2, 3):
+        (folder / f"seed-{seed}.json").write_text((folder / "seed-1.json").read_text())
+    _, output = project.repro("status")
+    assert output.count("fresh") == 1 and output.count("the record is of demo/a, seed 1") == 2
