@@ -181,6 +181,8 @@ def test_agentkv_gives_every_phase_its_buffer():
     scores = sums(np.concatenate(list(newest.values()), 1), keys[:, :at], causal=False)
     found = policy.select(at, B, lambda layer: torch.as_tensor(keys[:, :at]))
     assert found.tolist() == [best(scores.mean(0), B)]
+    few = torch.as_tensor(keys[:, :at][:, found[0]])  # fewer entries than stored queries
+    assert len(found[0]) >= B and policy.select(B, 10, lambda layer: few[:, :B]).shape == (1, 10)
 
 
 def test_random_keep_is_fair_and_differs_by_layer_and_seed():

@@ -96,10 +96,10 @@ def keep(scores: torch.Tensor, protected: int, budget: int) -> np.ndarray:
 def logits(queries: torch.Tensor, keys: torch.Tensor, causal: bool = True) -> torch.Tensor:
     """q k / sqrt(d) [H_k, G, n, S], float32. causal: the queries own the n newest entries."""
     (heads, n, width), (groups, length, _) = queries.shape, keys.shape
-    if heads % groups or keys.shape[2] != width or n > length:
+    if heads % groups or keys.shape[2] != width or (causal and n > length):
         raise ValueError(
             f"queries {tuple(queries.shape)} do not fit keys {tuple(keys.shape)}; accepted: "
-            "[H_q, n, d] and [H_k, S, d], H_q a multiple of H_k, n <= S."
+            "[H_q, n, d] and [H_k, S, d], H_q a multiple of H_k, n <= S where causal."
         )
     queries = queries.float().reshape(groups, -1, width)  # head h reads KV head h // G
     found = (queries @ keys.float().transpose(1, 2)).view(groups, -1, n, length) / width**0.5

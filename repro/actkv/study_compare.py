@@ -1,0 +1,165 @@
+"""What a comparison of policies at equal budgets says: paired by trace, against the peak, in words.
+
+The numbers come from `repro.actkv.study_baselines.play`; claims are those of arXiv 2609.31395.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from repro.actkv.study_arms import Outcome
+
+GOAL, ROOM = 0.985, 0.26  # agreement to keep, at no more than this peak
+
+
+@dataclass(frozen=True)
+class Study:
+    """found: budget in percent -> arm -> an `Outcome` for each of the traces `begun`."""
+
+    begun: Sequence[Any]  # `study_baselines.Start`
+    found: dict[int, dict[str, list[Outcome]]]
+
+    @property
+    def prefix(self) -> float:
+        """Share of the prefix in a full cache, mean over traces."""
+        return float(np.mean([b.protected / b.length for b in self.begun]))
+
+    def values(self, what: str, percent: int, arm: str) -> np.ndarray:
+        """Mean of a field over the action tokens of each trace, [traces]."""
+        return np.array([np.mean(getattr(o, what)) for o in self.found[percent][arm]])
+
+    def peaks(self, percent: int, arm: str, whole: bool = False) -> np.ndarray:
+        """Peak share of each trace; `whole` counts the prefix too, in bytes of whole blocks."""
+        pairs = list(zip(self.begun, self.found[percent][arm], strict=True))
+        if whole:
+            return np.array([b.blocks(o.peak) / b.blocks(b.length) for b, o in pairs])
+        return np.array([b.share(o.peak) for b, o in pairs])
+
+    def point(self, percent: int, arm: str) -> tuple[float, float]:
+        """(peak share, agreement), means over traces."""
+        return self.peaks(percent, arm).mean(), self.values("agree", percent, arm).mean()
+
+    def gain(self, what: str, percent: int, arm: str, over: str) -> np.ndarray:
+        """By how much `arm` is better than `over`, [traces]; NLL and KL are better when lower."""
+        sign = -1 if what in ("nll", "kl") else 1
+        return sign * (self.values(what, percent, arm) - self.values(what, percent, over))
+
+    def adaptive_gains(self) -> list[float]:
+        """Agreement of the adaptive budget less that of fixed ones at its peak, where they span it.
+
+        One value a trace and budget; between two fixed budgets the line decides.
+        """
+        gains = []
+        for at in range(len(self.begun)):
+            curve = [
+                (self.peaks(p, "actkv")[at], self.values("agree", p, "actkv")[at])
+                for p in self.found
+            ]
+            for p in self.found:
+                peak = self.peaks(p, "actkv-adaptive")[at]
+                mine = self.values("agree", p, "actkv-adaptive")[at]
+                gains.append(mine - at_peak(*np.transpose(curve), peak))
+        return [float(gain) for gain in gains if np.isfinite(gain)]
+
+    def at_room(self) -> float:
+        """ActKV's agreement where its peak is `ROOM`; NaN where its budgets do not span that."""
+        return at_peak(*np.transpose([self.point(p, "actkv") for p in self.found]), ROOM)
+
+
+def interval(differences: Any, seed: int, draws: int = 10_000) -> tuple[float, float]:
+    """95 % percentile bootstrap interval of the mean of paired `differences` [traces]."""
+    values = np.asarray(differences, dtype=float)
+    if values.ndim != 1 or values.size < 2:
+        raise ValueError(f"differences has shape {values.shape}; accepted: [n], n >= 2.")
+    picked = np.random.default_rng(seed).integers(0, values.size, (draws, values.size))
+    low, high = np.quantile(values[picked].mean(1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def at_peak(peaks: Any, values: Any, peak: float) -> float:
+    """`values` [budgets], interpolated linearly to where the peaks reach `peak`; NaN outside."""
+    order = np.argsort(peaks, kind="stable")
+    peaks, values = np.asarray(peaks, float)[order], np.asarray(values, float)[order]
+    return float(np.interp(peak, peaks, values, left=np.nan, right=np.nan))
+
+
+def verdict(study: Study) -> Iterator[str]:
+    """Sentences: is the goal met, by whom, and what most agreement costs at each budget."""
+    arms = [arm for arm in next(iter(study.found.values())) if arm != "fullkv"]
+    points = {(arm, p): study.point(p, arm) for p in study.found for arm in arms}
+    if len({agreed for _, agreed in points.values()}) == 1:
+        yield "Uninformative: all arms agree equally often with the full cache."
+        return
+    yield (
+        f"The prefix alone is {study.prefix:.0%} of the full cache, and no policy may evict it; "
+        "the shares below are of unprotected entries."
+    )
+    within = {key: value for key, value in points.items() if value[0] <= ROOM}
+    if not within:
+        yield f"No arm peaks at {ROOM:.0%} or less: the open round sits on top of the budget."
+    else:
+        arm, p = max(within, key=lambda key: within[key][1])
+        yield (
+            f"Of all arms that peak at {ROOM:.0%} or less, *{arm}* agrees most: "
+            f"{points[arm, p][1]:.1%} at a budget of {p} % and a peak of {points[arm, p][0]:.0%}."
+        )
+    ours = {p: value for (arm, p), value in within.items() if arm == "actkv"}
+    if ours:
+        p = max(ours, key=lambda key: ours[key][1])
+        keeps = "keeps" if ours[p][1] >= GOAL else "does **not** keep"
+        yield (
+            f"ActKV {keeps} {GOAL:.1%} of the agreement within that peak: {ours[p][1]:.1%} at a "
+            f"budget of {p} %."
+        )
+    if np.isfinite(there := study.at_room()):
+        yield (f"On the line between its budgets it agrees on {there:.1%} at a peak of {ROOM:.0%}.")
+    for p in study.found:
+        worse = [arm for arm in arms if points[arm, p][1] < points["random", p][1]]
+        if worse:
+            yield (
+                f"At a budget of {p} % *random* agrees on {points['random', p][1]:.1%}, more than "
+                f"{', '.join(f'*{arm}*' for arm in worse)}: ranking does not help there."
+            )
+        best = max(arms, key=lambda arm: (points[arm, p][1], arm == "actkv"))
+        peak, agreed = points["actkv", p]
+        most = "and no arm on more"
+        if best != "actkv":
+            most = f"*{best}* on {points[best, p][1]:.1%} at a peak of {points[best, p][0]:.0%}"
+        yield (
+            f"At a budget of {p} %, ActKV agrees on {agreed:.1%} of the action tokens at a peak of "
+            f"{peak:.0%}, {most}."
+        )
+
+
+def reasons(study: Study) -> Iterator[str]:
+    """Sentences: how much of ActKV's lead comes with the moment of eviction."""
+    for p, by_arm in study.found.items():
+        for arm in by_arm:
+            plain, _, change = arm.partition("@")
+            if change == "round" and plain in by_arm:
+                when = study.gain("agree", p, arm, plain).mean()
+                whom = study.gain("agree", p, "actkv", arm).mean()
+                yield (
+                    f"Budget {p} %: from *{plain}* to ActKV agreement changes by "
+                    f"{when + whom:+.3f}. Of this, {when:+.3f} comes with the moment of eviction "
+                    f"and {whom:+.3f} with the ranking."
+                )
+    if "actkv-adaptive" in by_arm and (gains := study.adaptive_gains()):
+        yield (
+            "The adaptive budget against a fixed one at the same peak, on the line between the "
+            f"fixed budgets: {np.mean(gains):+.3f} agreement, over the {len(gains)} of "
+            f"{len(study.begun) * len(study.found)} runs whose peak lies between them."
+        )
+
+
+def exceeds(study: Study, percent: int, arm: str, budgets: Sequence[int]) -> bool:
+    """Whether an arm of fixed `budgets` [traces] leaves more than it may, or peaks too high."""
+    for begun, outcome, budget in zip(study.begun, study.found[percent][arm], budgets, strict=True):
+        before, after = outcome.sizes.T
+        room = begun.longest + (begun.slack if begun.policies[arm].trigger == "overflow" else 0)
+        most = begun.protected + budget
+        if (after[after < before] != most).any() or outcome.peak > most + room:
+            return True
+    return False
