@@ -4,10 +4,12 @@ Modules that a command needs are imported inside it, so that ``repro --help`` is
 """
 
 import os
+import signal
 import sys
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from repro.errors import BadParameter, MissingAsset, ReproError
@@ -122,6 +124,7 @@ def _run(plans, workers=None, scheduler=None, force=False) -> list:
 
     from repro import runs
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: cleans up
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("notebooks", total=len(plans))
 
@@ -151,7 +154,7 @@ def status() -> None:
     table = Table("notebook", "profile", "seed", "state", "why")
     for s in evidence.statuses():
         state = f"[{_COLOR[s.state]}]{s.state}[/]"
-        table.add_row(s.key, s.profile, str(s.seed), state, s.why)
+        table.add_row(s.key, s.profile, str(s.seed), state, escape(s.why))
     console.print(table)
 
 

@@ -25,6 +25,7 @@ class Status:
     state: str
     why: str = ""
     record: dict[str, Any] | None = field(default=None, repr=False)
+    path: Path | None = None  # the executed notebook, for a live result
 
 
 @cache
@@ -55,15 +56,19 @@ def claims(paper: str | None = None) -> list[dict[str, Any]]:
 def live(key: str) -> Status:
     """The executed copy of notebook `key` at its default parameters."""
     run = runs.plan(key)
-    if record := store.record_of(run.executed):
-        return Status(key, "default", run.parameters["seed"], "fresh", record=record)
+    seed = run.parameters["seed"]
+    if executed := run.kept():
+        record = store.find_record(executed)
+        return Status(key, "default", seed, "fresh", "", record, run.executed)
     for path in reversed(store.copies(key)):
         record = store.record_of(path)
         if record and _same_parameters(record, run.inputs):
-            why = "; ".join(digest.differences(record["inputs"], run.inputs))
-            return Status(key, "default", run.parameters["seed"], "stale", why, record)
+            why = digest.differences(record["inputs"], run.inputs) or [
+                "the cells are cut otherwise"
+            ]
+            return Status(key, "default", seed, "stale", "; ".join(why), record, path)
     why = assets.lacking(notebooks.read(key).assets) or "not executed here yet"
-    return Status(key, "default", run.parameters["seed"], "missing", why)
+    return Status(key, "default", seed, "missing", why)
 
 
 def _same_parameters(record: dict[str, Any], inputs: dict[str, Any]) -> bool:
@@ -76,7 +81,8 @@ def of_profile(key: str, profile: str) -> list[Status]:
     """Every seed of `profile`: those on file and those the profile names but nobody ran."""
     found = []
     folder = EVIDENCE / "records" / key / profile
-    for path in sorted(folder.glob("seed-*.json"), key=lambda p: int(p.stem[5:])):
+    files = [p for p in folder.glob("seed-*.json") if p.is_file() and p.stem[5:].isdigit()]
+    for path in sorted(files, key=lambda p: int(p.stem[5:])):
         found.append(_of_file(key, profile, path))
     there = {status.seed for status in found}
     for seed in profiles.read(profile).seeds:
@@ -92,7 +98,7 @@ def _of_file(key: str, profile: str, path: Path) -> Status:
         expected = runs.plan(key, profile, seed)
     except ReproError as error:
         return Status(key, profile, seed, "missing", str(error))
-    made = record["parameters"]
+    made = record["inputs"]["parameters"]  # these are hashed
     if record["notebook"] != key or made.get("seed") != seed or made.get("fault"):
         why = f"the record is of {record['notebook']}, seed {made.get('seed')}, or of a fault"
         return Status(key, profile, seed, "missing", why)

@@ -8,7 +8,7 @@ leads one to expect is tested against the records seed by seed, and a disagreeme
 from dataclasses import dataclass
 from typing import Any
 
-from repro import evidence, notebooks, profiles, records
+from repro import evidence, notebooks, profiles, records, redact
 from repro.errors import ReproError
 from repro.evidence import Status
 from repro.paths import EVIDENCE, ROOT
@@ -71,7 +71,15 @@ def _on_file(key: str, profile: str | None) -> list[Status]:
     if key not in notebooks.keys():
         return [Status(key, profile or "default", None, "missing", "no such notebook")]
     committed = evidence.of_profile(key, profile) if profile else []
-    return committed or [evidence.live(key)]
+    return committed if any(s.record for s in committed) else [evidence.live(key)]
+
+
+def _all_held(on_file: dict[str, Any]) -> list[Status]:
+    """The committed results that speak of a claim."""
+    if not (profile := on_file.get("profile")) or profile not in profiles.names():
+        return []
+    keys = [k for k in on_file["notebooks"] if k in notebooks.keys()]
+    return [s for k in keys for s in evidence.of_profile(k, profile) if s.record]
 
 
 def _lacks_mechanism(on_file: dict[str, Any], held: list[Status]) -> list[str]:
@@ -160,16 +168,33 @@ def check() -> list[str]:
         ]
         if (profile := on_file.get("profile")) and profile not in profiles.names():
             found.append(f"claim {claim['id']}: no profile {profile!r}")
+        names = {m["name"] for s in _all_held(on_file) for m in s.record["metrics"]}
+        for expected in claim.get("expects", ()) if names else ():
+            asked = {v for v in expected.values() if isinstance(v, str)}
+            found += [f"claim {claim['id']}: no metric {n!r}" for n in sorted(asked - names)]
     return found + [f"record {p}: {e}" for p, e in _bad_records()] + _overclaims()
 
 
 def _bad_records() -> list[tuple[str, str]]:
     bad = []
     for path in sorted((EVIDENCE / "records").glob("*/*/*/*.json")):
+        place = path.relative_to(EVIDENCE / "records")
         try:
-            records.load(path)
+            record = records.load(path)
         except ReproError as error:
-            bad.append((str(path.relative_to(EVIDENCE)), str(error)))
+            bad.append((str(place), str(error)))
+            continue
+        made = record["inputs"]["parameters"]
+        if record["parameters"] != made:
+            bad.append((str(place), "its parameters are not the hashed ones"))
+        if (record["notebook"], f"seed-{made['seed']}", made["fault"]) != (
+            str(place.parent.parent),
+            path.stem,
+            "",
+        ):
+            bad.append((str(place), "it is of another notebook or seed, or of a fault"))
+        if problem := redact.leaks(record):
+            bad.append((str(place), f"it holds a path or a name of a machine: {problem}"))
     return bad
 
 

@@ -21,16 +21,25 @@ from repro.paths import ROOT
 from repro.records import MIME
 
 IMAGES = {"image/png", "image/jpeg"}
-TEXTS = {"text/plain", "text/latex"}
+OUR_CLASSES = {"eb-kept", "eb-evicted", "eb-table"}  # the others mark evidence: records only
 _ATTRIBUTES = {"*": {"class"}, "td": {"colspan", "rowspan"}, "th": {"colspan", "rowspan", "scope"}}
 _SVG_DANGER = re.compile(
-    r"<\s*(script|foreignObject|iframe|embed|object)\b|\son\w+\s*=|javascript:|"
+    r"<\s*(?:\w+:)?(script|foreignObject|iframe|embed|object)\b|\son\w+\s*=|javascript:|"
     r"(?:href|src)\s*=\s*[\"'](?!#|data:image/png)|<!ENTITY|@import|url\(\s*[\"']?(?!#)",
     re.IGNORECASE,
 )
-_PATH = re.compile(
-    r"(?<![\w/:.<~-])/(?:[\w.+~@-]+/)+([\w.+~@-]*)|\b[A-Z]:\\(?:[^\s\\\"']+\\)+(\S*)"
+_TEX_DANGER = re.compile(r"\\(href|style|class|cssId|require|data|def|let|newcommand|html\w*)\b")
+# What MyST would act on: directives, other roles than these, links, images, labels, headings.
+_MYST_DANGER = re.compile(
+    r"[`~:]{3,}\s*\{|\{(?!cite:[pt]\}|eq\})[\w:+.-]+\}`|!\[|\](?!\(https://arxiv\.org/)[(\[]|"
+    r"^\s*\[[^\]]*\]:|^\s*\([^)]*\)=|^\s*#{1,6}\s|^\s*(-{3,}|={3,}|\+{3,})\s*$|javascript:",
+    re.IGNORECASE | re.MULTILINE,
 )
+_PATH = re.compile(
+    r"(https?://[^\s\"'<>]+)|(?<![\w.~…/])/+(?:[\w.+~@-]+/)+([\w.+~@-]*)"
+    r"|\b[A-Z]:[\\/](?:Users|ProgramData|Windows)[\\/](?:[^\s\\/\"']+[\\/])*([^\s\"']*)"
+)
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def notebook(nb: dict[str, Any]) -> dict[str, Any]:
@@ -51,14 +60,25 @@ def seal(cells: list[dict]) -> str:
 
 
 def text(value: str) -> str:
-    """`value` with this machine's paths, host and user names replaced."""
-    value = value.replace(str(ROOT), ".").replace(str(Path.home()), "~")
-    value = _PATH.sub(lambda m: "…/" + (m[1] or m[2] or ""), value)
-    for name, stand_in in ((socket.gethostname(), "<host>"), (_user(), "<user>")):
+    """`value` with this machine's paths, host and user names replaced, and without colour codes."""
+    value = _ANSI.sub("", value).replace(str(ROOT), ".").replace(str(Path.home()), "~")
+    value = _PATH.sub(lambda m: m[1] or "…/" + (m[2] or m[3] or ""), value)
+    for name, stand_in in ((socket.gethostname(), "[host]"), (_user(), "[user]")):
         # A name such as "root" is also a word: replace it only where it stands for an account.
-        if name and name not in {"root", "localhost", "user", "runner"}:
-            value = re.sub(rf"\b{re.escape(name)}\b", stand_in, value)
+        if name and name.lower() not in {"root", "localhost", "user", "runner"}:
+            value = re.sub(rf"\b{re.escape(name)}\b", stand_in, value, flags=re.IGNORECASE)
     return value
+
+
+def leaks(value: Any, where: str = "$") -> str:
+    """Where in plain data a string holds what `text` would replace; "" where none does."""
+    if isinstance(value, dict):
+        found = [leaks(v, f"{where}.{k}") or leaks(k, f"{where}.{k}") for k, v in value.items()]
+    elif isinstance(value, list):
+        found = [leaks(v, f"{where}[{i}]") for i, v in enumerate(value)]
+    else:
+        found = [where] if isinstance(value, str) and text(value) != value else []
+    return next(filter(None, found), "")
 
 
 def _cell(cell: dict[str, Any]) -> dict[str, Any]:
@@ -85,8 +105,11 @@ def _output(output: dict[str, Any]) -> dict[str, Any]:
             "evalue": text(output["evalue"]),
             "traceback": [text(line) for line in output["traceback"]],
         }
-    data = {mime: _data(mime, value) for mime, value in output["data"].items()}
+    ours = MIME in output["data"]
+    data = {mime: _data(mime, value, ours) for mime, value in output["data"].items()}
     data = {mime: value for mime, value in data.items() if value is not None}
+    if "text/markdown" in output["data"] and "text/markdown" not in data:
+        data["text/plain"] = text(_join(output["data"]["text/markdown"]))
     if not data:
         data = {"text/plain": "[an output of a type that this book does not show]"}
     metadata = {
@@ -100,41 +123,58 @@ def _output(output: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _data(mime: str, value: Any) -> Any:
-    """The output in a safe form, or None where its type is not on the list."""
+def _data(mime: str, value: Any, ours: bool) -> Any:
+    """The output in a safe form, or None where its type is not on the list or it is hostile."""
     if mime == MIME:
         return value
+    if not isinstance(value, str) and not (
+        isinstance(value, list) and all(isinstance(line, str) for line in value)
+    ):
+        return None
     value = _join(value)
     if mime in IMAGES:
         return base64.b64encode(base64.b64decode(value)).decode()
-    if mime in TEXTS:
+    if mime == "text/plain":
         return text(value)
+    if mime == "text/latex":
+        return None if _TEX_DANGER.search(value) else value.replace(str(ROOT), ".")
     if mime == "text/html":
-        return text(
-            nh3.clean(
-                value,
-                attributes=_ATTRIBUTES,
-                tags=nh3.ALLOWED_TAGS - {"img"},
-                url_schemes={"https", "mailto"},
-            )
-        )
+        return text(_html(value, ours))
     if mime == "text/markdown":
         return text(value) if _plain_markdown(value) else None
     if mime == "image/svg+xml":
-        return None if _SVG_DANGER.search(_svg_body(value)) else text_in_svg(value)
+        return _svg(value)
     return None
 
 
-def text_in_svg(value: str) -> str:
-    """Matplotlib's date and creator comments go, so that the same figure gives the same bytes."""
-    value = re.sub(r"<metadata>.*?</metadata>", "", value, flags=re.DOTALL)
-    return value.replace(str(ROOT), ".").replace(str(Path.home()), "~")
+def _html(value: str, ours: bool) -> str:
+    """`value` through the allow-list; only a record's own output may carry evidence classes."""
 
+    def keep(tag: str, attribute: str, said: str) -> str:
+        names = said.split()
+        return " ".join(n for n in names if ours or not n.startswith("eb-") or n in OUR_CLASSES)
 
-def _svg_body(value: str) -> str:
-    return re.sub(
-        r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", "", value, flags=re.DOTALL
+    return nh3.clean(
+        value,
+        tags=nh3.ALLOWED_TAGS - {"img"},
+        attributes=_ATTRIBUTES,
+        attribute_filter=lambda tag, name, said: keep(tag, name, said) if name == "class" else said,
+        url_schemes={"https", "mailto"},
     )
+
+
+def _svg(value: str) -> str | None:
+    """A picture without scripts, entities, outside references, or Matplotlib's date and creator."""
+    if "<!ENTITY" in value.upper():
+        return None
+    value = re.sub(
+        r"<\?xml.*?\?>|<!DOCTYPE[^\[>]*>|<metadata>.*?</metadata>", "", value, flags=re.S
+    )
+    return None if _SVG_DANGER.search(value) or "<!" in _comments_gone(value) else text(value)
+
+
+def _comments_gone(value: str) -> str:
+    return re.sub(r"<!--.*?-->", "", value, flags=re.S)
 
 
 class _Tags(HTMLParser):
@@ -149,6 +189,9 @@ class _Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list) -> None:
         self.plain &= tag in self.allowed and not attrs
 
+    def handle_endtag(self, tag: str) -> None:
+        self.plain &= tag in self.allowed
+
     def handle_comment(self, data: str) -> None:
         self.plain = False
 
@@ -156,12 +199,29 @@ class _Tags(HTMLParser):
 
 
 def _plain_markdown(value: str) -> bool:
+    """Whether MyST would do no more with `value` than set it: no directive, link or HTML."""
+    value = _without_code_blocks(value)
     parser = _Tags()
     parser.feed(value)
     parser.close()
-    # A directive or role could bring raw HTML or read a file at build time; so could a link.
-    hostile = re.search(r"javascript:|^\s*(`{3,}|~{3,}|:{3,})\s*\{", value, re.I | re.M)
-    return parser.plain and not hostile and "<" not in parser.rawdata
+    return parser.plain and not _MYST_DANGER.search(value) and not _TEX_DANGER.search(value)
+
+
+def _without_code_blocks(value: str) -> str:
+    """`value` less its plain fenced blocks, if all its fences are of the simplest kind.
+
+    Anything else that could be read as a fence leaves all of it in, to be judged as text.
+    """
+    lines = value.splitlines()
+    fences = [i for i, line in enumerate(lines) if "```" in line or "~~~" in line]
+    opening, closing = fences[::2], fences[1::2]
+    simple = all(re.fullmatch(r"```\w*", lines[i]) for i in opening) and all(
+        lines[i] == "```" for i in closing
+    )
+    if not simple or len(opening) != len(closing):
+        return value
+    inside = {i for a, b in zip(opening, closing, strict=True) for i in range(a, b + 1)}
+    return "\n".join(line for i, line in enumerate(lines) if i not in inside)
 
 
 def _join(value: str | list[str]) -> str:

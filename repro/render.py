@@ -108,7 +108,7 @@ def _profile_block(key: str, profile: str, held: list[Status]) -> str:
             number(r["sd"]),
             number(r["low"]),
             number(r["high"]),
-            f"{r['unit']}, {_BETTER[r['direction']]}",
+            html.escape(f"{r['unit']}, {_BETTER[r['direction']]}", quote=False),
             str(r["seeds"]),
             str(r["n"]),
         )

@@ -6,6 +6,7 @@ result is moved into place, in one rename; what failed leaves no result.
 """
 
 import json
+import math
 import os
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from typing import Any
 from filelock import FileLock
 
 from repro import digest, files, notebooks, profiles, records, redact, store
-from repro.errors import ReproError
+from repro.errors import BadParameter, ReproError
 from repro.paths import BUILD
 from repro.supervise import stop, supervise
 
@@ -49,9 +50,17 @@ class Run:
             return None
         return records.path(self.key, self.profile, self.parameters["seed"])
 
+    def kept(self) -> dict[str, Any] | None:
+        """The executed notebook of just this run, if it is in place and whole."""
+        executed = store.load_executed(self.executed)
+        record = executed and store.find_record(executed)
+        if not record or record["digest"] != self.digest:
+            return None
+        return executed if store.same_cells(executed, notebooks.read(self.key).cells) else None
+
     def done(self) -> bool:
         """Whether its result is already in place."""
-        if store.record_of(self.executed) is None:
+        if self.kept() is None:
             return False
         if self.record_path is None:
             return True
@@ -89,6 +98,11 @@ def plan(
     values = chosen.parameters.get(key, {}) | ({} if seed is None else {"seed": seed})
     values = notebook.values(values | (given or {}))
     values["record"] = notebook.parameters["record"].default
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadParameter(
+                f"Parameter {name}={value} is not accepted: it takes a finite number."
+            )
     return Run(
         key=key,
         parameters=values,
@@ -127,8 +141,8 @@ def execute(run: Run) -> Outcome:
             return Outcome(run, "failed", redact.text(f"{outcome['error']}{where}"))
         try:
             return judge(run, json.loads(output.read_text()))
-        except (ReproError, OSError, ValueError) as error:
-            return Outcome(run, "failed", str(error))
+        except Exception as error:  # whatever a notebook put out, the other runs go on
+            return Outcome(run, "failed", f"{type(error).__name__}: {error}")
 
 
 def judge(run: Run, executed: dict[str, Any]) -> Outcome:
@@ -143,8 +157,14 @@ def judge(run: Run, executed: dict[str, Any]) -> Outcome:
             return Outcome(run, "failed", f"code cell {number} holds an error output")
     record = store.find_record(executed)
     if record is None:
-        return Outcome(run, "failed", "no record: run.finish() did not complete")
+        return Outcome(run, "failed", "no record, or several: run.finish() did not complete once")
     records.validate(record)
+    if problem := redact.leaks(record):
+        return Outcome(
+            run, "failed", f"the record holds a path or a name of this machine: {problem}"
+        )
+    if record["notebook"] != run.key or record["parameters"] != run.inputs["parameters"]:
+        return Outcome(run, "failed", "the record is of another run")
     if record["digest"] != run.digest:
         changed = digest.differences(run.inputs, record["inputs"])
         return Outcome(run, "failed", "inputs changed while it ran: " + "; ".join(changed))

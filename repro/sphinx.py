@@ -5,6 +5,7 @@ that says how fresh it is. The build never executes anything and never judges an
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -12,7 +13,7 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 import repro
-from repro import evidence, files, redact, render, runs, store
+from repro import evidence, files, redact, render, store
 from repro.paths import NOTEBOOKS, ROOT
 
 _PREFIX = "notebooks/"
@@ -33,10 +34,10 @@ def page(key: str, text: str) -> dict[str, Any]:
     shown = json.loads(text)
     status = evidence.live(key)
     if status.state == "fresh":
-        executed = store.load_executed(runs.plan(key).executed)
-        _lend_outputs(shown, executed)
+        _lend_outputs(shown, store.load_executed(status.path))
     elif status.state == "stale":
-        shown = _newest(key)
+        shown = store.load_executed(status.path)
+    _drop_records(shown)
     first, *rest = shown["cells"]
     extra = [_markdown("banner", render.banner(key))]
     if status.state == "missing":
@@ -48,11 +49,9 @@ def page(key: str, text: str) -> dict[str, Any]:
 
 
 def _lend_outputs(shown: dict[str, Any], executed: dict[str, Any]) -> None:
-    outputs = iter(c for c in executed["cells"] if c["cell_type"] == "code")
-    for cell in shown["cells"]:
-        if cell["cell_type"] == "code":
-            cell["outputs"] = next(outputs)["outputs"]
-    _drop_records(shown)
+    pairs = zip(store.code_cells(shown), store.code_cells(executed), strict=True)
+    for cell, run in pairs:
+        cell["outputs"] = run["outputs"]
 
 
 def _give_words(shown: dict[str, Any]) -> None:
@@ -62,15 +61,6 @@ def _give_words(shown: dict[str, Any]) -> None:
         words = [e["alt"] for e in entries if "alt" in e]
         if words:
             cell["metadata"]["mystnb"] = {"image": {"alt": " ".join(words)}}
-
-
-def _newest(key: str) -> dict[str, Any]:
-    for path in reversed(store.copies(key)):
-        executed = store.load_executed(path)
-        if executed and not store.find_record(executed)["parameters"]["fault"]:
-            _drop_records(executed)
-            return executed
-    raise LookupError(key)
 
 
 def _drop_records(shown: dict[str, Any]) -> None:
@@ -85,13 +75,25 @@ def _markdown(name: str, text: str) -> dict[str, Any]:
 
 
 def outdated(app: Any, env: Any, added: Any, changed: Any, removed: Any) -> list[str]:
-    """Pages to read again because the evidence they show has changed since the last build."""
-    today = fingerprint()
-    before, env.eb_fingerprint = getattr(env, "eb_fingerprint", None), today
-    if before == today:
-        return []
-    shows = getattr(env, "eb_pages", set())
-    return [d for d in env.found_docs if d.startswith(_PREFIX) or d in shows]
+    """All pages, unless the last build was finished and showed the evidence of today.
+
+    The note of that is taken away while a build runs, so that one which is killed leaves none.
+    """
+    note = _note(app)
+    before = note.read_text() if note.is_file() else ""
+    note.unlink(missing_ok=True)
+    app.eb_fingerprint = fingerprint()
+    return [] if before == app.eb_fingerprint else sorted(env.found_docs)
+
+
+def finished(app: Any, exception: Exception | None) -> None:
+    """Note what a complete build has shown."""
+    if exception is None and hasattr(app, "eb_fingerprint"):
+        files.write_atomic(_note(app), app.eb_fingerprint)
+
+
+def _note(app: Any) -> Path:
+    return Path(app.outdir) / ".evidence"
 
 
 def fingerprint() -> str:
@@ -116,8 +118,6 @@ class Computed(Directive):
 
     def run(self) -> list[nodes.Node]:
         env = self.state.document.settings.env
-        pages = getattr(env, "eb_pages", set())
-        env.eb_pages = pages | {env.docname}
         holder = nodes.container()
         lines = StringList(self.text().splitlines(), source=env.docname)
         self.state.nested_parse(lines, self.content_offset, holder)
@@ -161,14 +161,13 @@ class Protocols(Computed):
 
 def metric_role(name, rawtext, text, lineno, inliner, options=None, content=None):  # noqa: ARG001
     """``{metric}`actkv/confidence/share```: a measured number, from the committed records."""
-    env = inliner.document.settings.env
-    env.eb_pages = getattr(env, "eb_pages", set()) | {env.docname}
     return [nodes.inline(rawtext, render.metric(text), classes=["eb-metric"])], []
 
 
 def setup(app: Any) -> dict[str, Any]:
     app.connect("source-read", swap)
     app.connect("env-get-outdated", outdated)
+    app.connect("build-finished", finished)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.add_directive("papers", Papers)
     app.add_directive("claims", Claims)

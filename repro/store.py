@@ -1,10 +1,12 @@
 """The store of executed notebooks: found again only if whole, sealed and valid."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from repro import records, redact
+from repro.digest import code_hash
 from repro.errors import ReproError
 from repro.paths import BUILD
 
@@ -12,12 +14,30 @@ EXECUTED = BUILD / "executed"
 
 
 def find_record(executed: dict[str, Any]) -> dict[str, Any] | None:
-    """The record inside an executed notebook's last code cell, if it is there."""
-    code = [c for c in executed["cells"] if c["cell_type"] == "code"]
-    for output in code[-1]["outputs"] if code else []:
-        if records.MIME in output.get("data", {}):
-            return output["data"][records.MIME]
-    return None
+    """The record inside an executed notebook's last code cell; None unless there is just one."""
+    found = [
+        (cell, output["data"][records.MIME])
+        for cell in code_cells(executed)
+        for output in cell["outputs"]
+        if records.MIME in output.get("data", {})
+    ]
+    last = code_cells(executed)[-1:]
+    return found[0][1] if len(found) == 1 and found[0][0] is last[0] else None
+
+
+def code_cells(executed: dict[str, Any]) -> list[dict[str, Any]]:
+    return [cell for cell in executed["cells"] if cell["cell_type"] == "code"]
+
+
+def same_cells(executed: dict[str, Any], cells: Sequence[str]) -> bool:
+    """Whether the code is divided into cells as in `cells`, so that outputs can be matched."""
+    skip = {"parameters", "injected-parameters"}
+    sources = [
+        "".join(cell["source"])
+        for cell in code_cells(executed)
+        if not skip & set(cell["metadata"].get("tags", []))
+    ]
+    return [code_hash(text) for text in sources] == [code_hash(text) for text in cells]
 
 
 def record_of(path: Path) -> dict[str, Any] | None:
@@ -36,7 +56,15 @@ def load_executed(path: Path) -> dict[str, Any] | None:
         if record is not None:
             records.validate(record)
         return executed
-    except (OSError, ValueError, KeyError, TypeError, ReproError):
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        ReproError,
+    ):
         return None
 
 

@@ -24,14 +24,15 @@ def supervise(command: list[str], limits: Limits, scratch: Path) -> tuple[str, s
         "JUPYTER_RUNTIME_DIR": str(scratch),  # sockets and keys of this run's kernel only
     }
     environment.setdefault("OMP_NUM_THREADS", str(limits.threads))
-    process = subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    # A file, not a pipe: nobody reads while the process runs, and a full pipe would stop it.
+    with open(scratch / "stderr", "w+", errors="replace") as said:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            start_new_session=True,
+        )
     family: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + limits.notebook_s
     problem = None
@@ -45,14 +46,14 @@ def supervise(command: list[str], limits: Limits, scratch: Path) -> tuple[str, s
         elif memory > limits.memory_gib * 2**30:
             problem = ("failed", f"used more than {limits.memory_gib} GiB of memory")
     for member in family.values():
-        if member.is_running() and (problem or process.returncode != 0):
-            _kill(member)
-    _, stderr = process.communicate()
+        _kill(member)
+    process.wait()
     if problem is None and process.returncode < 0:
         name = signal.Signals(-process.returncode).name
         problem = ("lost", f"its process was ended by {name}")
     if problem is None and process.returncode != 0:
-        last = (stderr.strip().splitlines() or ["no message"])[-1]
+        lines = (scratch / "stderr").read_text(errors="replace").strip().splitlines()
+        last = (lines or ["no message"])[-1]
         problem = ("failed", redact.text(f"the worker ended with {last}"))
     return problem
 

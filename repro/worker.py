@@ -5,7 +5,9 @@ It writes the executed notebook and an outcome beside the request and decides no
 run counts is judged in `repro.runs`.
 """
 
+import ctypes
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,8 @@ def _first_line(error: Exception) -> str:
 
 
 def main() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: do not outlive the runner
     path = Path(sys.argv[1])
     outcome = execute(json.loads(path.read_text()))
     path.with_suffix(".outcome").write_text(json.dumps(outcome))

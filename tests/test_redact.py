@@ -63,9 +63,9 @@ def test_hostile_markdown_directive_is_not_executed():
 
 
 def test_harmless_markup_stays():
-    table = '<table class="eb-checks"><tbody><tr class="green"><td>ok</td></tr></tbody></table>'
+    table = '<table class="eb-table"><tbody><tr class="green"><td>ok</td></tr></tbody></table>'
     assert cleaned({"text/html": table})["data"]["text/html"] == table
-    text = "The share is **0.5** and $a < b$, see `x`."
+    text = "The share is **0.5** and $a < b$, see `x`.\n\n```python\na[0](b) < {c}\n```"
     assert cleaned({"text/markdown": text})["data"]["text/markdown"] == text
 
 
@@ -87,9 +87,7 @@ def test_matplotlib_svg_passes_with_its_alternative_text():
 
 @pytest.mark.parametrize("kind", ["stream", "error", "text/plain", "text/html", "text/markdown"])
 def test_paths_and_names_of_this_machine_are_replaced(kind):  # row 20
-    said = (
-        f"{ROOT}/repro/x.py {Path.home()}/.cache/y /usr/lib/python3/site-packages/z.py C:\\a\\b.py"
-    )
+    said = f"{ROOT}/repro/x.py {Path.home()}/.cache/y /usr/lib/site-packages/z.py C:\\Users\\a\\b"
     nb = notebook("1")
     nb["metadata"]["papermill"] = {"input_path": str(ROOT / "notebooks"), "parameters": {"a": 1}}
     if kind == "stream":
@@ -101,7 +99,7 @@ def test_paths_and_names_of_this_machine_are_replaced(kind):  # row 20
     nb["cells"][1]["outputs"] = [output]
     text = json.dumps(redact.notebook(nb))
     assert "papermill" not in text
-    for bad in (str(ROOT), str(Path.home()) + "/", "/usr/lib", "C:\\\\a"):
+    for bad in (str(ROOT), str(Path.home()) + "/", "/usr/lib", "C:\\\\Users"):
         assert bad not in text
     assert "z.py" in text
 
@@ -109,7 +107,7 @@ def test_paths_and_names_of_this_machine_are_replaced(kind):  # row 20
 def test_host_and_account_are_replaced(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu-box-7")
     monkeypatch.setattr(getpass, "getuser", lambda: "ada")
-    assert redact.text("ada@gpu-box-7 adagio") == "<user>@<host> adagio"
+    assert redact.text("ada@gpu-box-7 adagio") == "[user]@[host] adagio"
 
 
 def test_links_and_fractions_are_no_paths():
@@ -128,3 +126,66 @@ def test_seal_breaks_when_an_output_is_edited(tmp_path):
     assert store.load_executed(path) is None
     path.write_text(text[: len(text) // 2])
     assert store.load_executed(path) is None
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "> ```{include} ../../x\n> ```",
+        "{download}`../../x`",
+        "[l](../../etc/hostname)",
+        "![x](https://evil.example/x.png)",
+        "- ```{figure} https://evil.example/x.png\n  ```",
+        "</div></div></main>",
+        "(evidence-labels)=\n# Stolen",
+        "---\nmyst:\n---\nfront",
+        "[l]: ../../x",
+        "$\\href{javascript:alert(1)}{x}$",
+        "$\\class{eb-level reproduction}{x}$",
+        "<https://evil.example/>",
+        "````\n```python\n````\n{download}`x`\n```",
+        "   ```\n```python\n   ```\n{download}`x`\n```",
+    ],
+)
+def test_markdown_that_does_more_than_set_text_becomes_plain(hostile):
+    data = cleaned({"text/markdown": hostile, "text/plain": "<Markdown>"})["data"]
+    assert "text/markdown" not in data and data["text/plain"]
+
+
+def test_latex_may_not_run_or_style():
+    assert "text/latex" not in cleaned({"text/latex": "\\href{javascript:alert(1)}{x}"})["data"]
+    assert (
+        cleaned({"text/latex": "$P:\\alpha\\beta x$"})["data"]["text/latex"]
+        == "$P:\\alpha\\beta x$"
+    )
+
+
+def test_only_a_record_may_wear_evidence_classes():
+    forged = '<div class="eb-banner fresh x">F</div><b class="eb-kept">k</b>'
+    shown = cleaned({"text/html": forged})["data"]["text/html"]
+    assert shown == '<div class="fresh x">F</div><b class="eb-kept">k</b>'
+
+
+@pytest.mark.parametrize(
+    "svg",
+    [
+        '<svg><s:script xmlns:s="x">1</s:script></svg>',
+        '<!DOCTYPE svg [<!ENTITY x "&#60;script">]><svg>&x;</svg>',
+        '<svg><image href="https://evil.example/x.png"/></svg>',
+    ],
+)
+def test_hostile_pictures_are_refused(svg):
+    assert "image/svg+xml" not in cleaned({"image/svg+xml": svg})["data"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["\x1b[32m/opt/s/a.py", "file:///opt/s/a", "A=/a/b:/opt/s/a", "<//opt/s/a>", "x:/opt/s/a"],
+)
+def test_paths_in_other_dress_are_replaced(said):
+    assert "/opt" not in redact.text(said) and "\x1b" not in redact.text(said)
+    assert redact.leaks({"a": [said]}) == "$.a[0]"
+
+
+def test_structured_output_is_left_out_and_breaks_nothing():
+    assert "text/plain" in cleaned({"application/json": [{"a": 1}]})["data"]

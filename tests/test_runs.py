@@ -146,7 +146,7 @@ def test_earlier_result_survives_a_full_disk(project):  # row 8
 
 
 def test_results_lie_outside_the_notebooks_and_cwd_is_the_notebooks_folder(project):  # 12, 13
-    source = "import os, pathlib\nrun.check('cwd', pathlib.Path.cwd().name == 'demo', os.getcwd())"
+    source = "import pathlib\nrun.check('cwd', pathlib.Path.cwd().name == 'demo', 'here')"
     project.write("place", source)
     code, output = project.repro("run", "demo/place")
     assert code == 0, output
@@ -313,3 +313,54 @@ def _alive(process: psutil.Process) -> bool:
             return False
         time.sleep(0.1)
     return True
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os; os.write(2, b'x' * 300_000)",  # more than a pipe holds
+        "import os, time\nif os.fork() == 0: os.setsid(); time.sleep(100); os._exit(0)",
+        "from IPython.display import JSON, display; display(JSON([{'a': 1}]))",
+    ],
+)
+def test_noise_and_children_neither_stop_nor_outlive_a_run(project, source):
+    project.write("odd", CHECK, source)
+    before = {p.pid for p in psutil.process_iter()}
+    code, output = project.repro("run", "demo/odd")
+    assert code == 0, output
+    left = [p for p in psutil.process_iter(["pid", "environ"]) if p.pid not in before]
+    ours = [p for p in left if str(project.folder) in str(p.info["environ"])]
+    assert not [p for p in ours if _alive(p)]
+
+
+@pytest.mark.parametrize(
+    "source, says",
+    [
+        ("run.check('cwd', True, '/home/ada/secret/x')", "path or a name of this machine"),
+        ("from repro.records import MIME\nfrom IPython.display import display\n"
+         "display({MIME: {}, 'text/plain': 'x'}, raw=True)", "no record, or several"),
+    ],
+)  # fmt: skip
+def test_record_that_leaks_or_is_forged_is_refused(project, source, says):
+    project.write("odd", CHECK, source)
+    code, output = project.repro("run", "demo/odd")
+    assert code == 1 and says in output, output
+    assert project.results() == []
+
+
+def test_terminated_runner_takes_its_kernels_along(project):
+    flag = project.folder / "sleeping"
+    wait = f"import pathlib, time; pathlib.Path({str(flag)!r}).touch(); time.sleep(120)"
+    project.write("slow", CHECK, wait)
+    process = project.start("run", "demo/slow")
+    worker = _wait_for_worker(process, flag)
+    family = [worker, *worker.children(recursive=True)]
+    process.terminate()
+    process.communicate(timeout=60)
+    assert not any(_alive(p) for p in family) and project.results() == []
+
+
+def test_infinite_number_is_refused(project):
+    project.write("good", CHECK)
+    code, output = project.repro("run", "demo/good", "-p", "share", "nan")
+    assert code == 2 and "takes a finite number" in output

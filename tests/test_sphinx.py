@@ -71,3 +71,28 @@ def test_notebook_whose_data_is_missing_is_a_gap_and_not_a_failure(tmp_path, mon
     monkeypatch.setenv("REPRO_MIRROR", "")
     shown = text(page(project))
     assert "eb-gap" in shown and "repro fetch gsm8k" in shown
+
+
+def test_outputs_never_move_to_another_cell(tmp_path):
+    project = Project(tmp_path)
+    path = project.write("a", 'print("first")', 'print("second")', CHECK)
+    assert project.repro("run", "demo/a")[0] == 0
+    nb = json.loads(path.read_text())
+    first, second = nb["cells"][3], nb["cells"].pop(4)
+    first["source"] += "\n" + second["source"]
+    path.write_text(json.dumps(nb))
+    assert project.states() == {"demo/a": "stale"}
+    shown = text(page(project))
+    assert "eb-banner stale" in shown and "the cells are cut otherwise" in shown
+    assert project.repro("run", "demo/a")[0] == 0
+    assert project.states() == {"demo/a": "fresh"}
+
+
+def test_stale_page_shows_the_run_that_its_banner_names(tmp_path):
+    project = Project(tmp_path)
+    path = project.write("a", 'print("share is", share)', CHECK)
+    assert project.repro("run", "demo/a")[0] == 0
+    assert project.repro("run", "demo/a", "-p", "share", "0.9")[0] == 0
+    path.write_text(path.read_text().replace("share is", "share was"))
+    shown = text(page(project))
+    assert "eb-banner stale" in shown and "share is 0.5" in shown and "0.9" not in shown

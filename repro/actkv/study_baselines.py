@@ -24,6 +24,7 @@ from repro.actkv.study_arms import Outcome
 from repro.traces import LABELS, PREFIX, Trace
 
 GENERATED = ("reasoning", "action")
+USER = "<|im_start|>user"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,20 @@ class Start:
     def longest(self) -> int:
         """Tokens of the longest round."""
         return int(np.bincount(self.trace.rounds[self.protected : self.length]).max())
+
+    @property
+    def actions(self) -> np.ndarray:
+        """Places of the action tokens, [n]."""
+        return np.flatnonzero(self.trace.labels[: self.length] == LABELS.index("action"))
+
+    @property
+    def continues(self) -> np.ndarray:
+        """Whether each action token is of a call that follows no new request, bool [n]."""
+        asked = {0}  # the prefix holds the first request
+        for at, first, stop in self.trace.spans("observation"):
+            start, end = self.trace.offsets[first, 0], self.trace.offsets[stop - 1, 1]
+            asked |= {at} if USER in self.trace.text[start:end] else set()
+        return ~np.isin(self.trace.rounds[self.actions], list(asked))
 
     def share(self, peak: int) -> float:
         """The unprotected entries of a peak over those of the full cache."""

@@ -46,6 +46,28 @@ class Study:
         sign = -1 if what in ("nll", "kl") else 1
         return sign * (self.values(what, percent, arm) - self.values(what, percent, over))
 
+    def excess(self, percent: int, arm: str) -> list[np.ndarray]:
+        """NLL above that of the full cache, of each action token of each trace, nats."""
+        by_arm = self.found[percent]
+        pairs = zip(by_arm[arm], by_arm["fullkv"], strict=True)
+        return [one.nll - full.nll for one, full in pairs]
+
+    def excess_by_call(self, percent: int, arm: str) -> tuple[float, float]:
+        """Mean excess in calls right after a new request, and in those that continue one."""
+        excess = np.concatenate(self.excess(percent, arm))
+        later = np.concatenate([b.continues for b in self.begun])
+        return tuple(float(excess[of].mean()) if of.any() else np.nan for of in (~later, later))
+
+    def costly(self, percent: int, arm: str, number: int) -> list[tuple[str, str, int, float]]:
+        """The tokens with the largest excess: (text before, token, round from 1, nats)."""
+        rows = []
+        for b, excess in zip(self.begun, self.excess(percent, arm), strict=True):
+            for at, nats in zip(b.actions, excess, strict=True):
+                start, end = b.trace.offsets[max(0, at - 10), 0], b.trace.offsets[at, 0]
+                said = b.trace.text[start:end]
+                rows.append((said, b.trace.token_text(at), int(b.trace.rounds[at]) + 1, nats))
+        return sorted(rows, key=lambda row: -row[3])[:number]
+
     def adaptive_gains(self) -> list[float]:
         """Agreement of the adaptive budget less that of fixed ones at its peak, where they span it.
 
