@@ -3,6 +3,7 @@
 The numbers come from `repro.actkv.study_baselines.play`; claims are those of arXiv 2609.31395.
 """
 
+import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,6 +106,19 @@ def at_peak(peaks: Any, values: Any, peak: float) -> float:
     order = np.argsort(peaks, kind="stable")
     peaks, values = np.asarray(peaks, float)[order], np.asarray(values, float)[order]
     return float(np.interp(peak, peaks, values, left=np.nan, right=np.nan))
+
+
+def as_html(rows: Sequence[tuple[str, str, int, float]]) -> str:
+    """A table of `Study.costly`; the text of a trace is data, so it is escaped."""
+    lines = []
+    for before, token, at, nats in rows:
+        said, next_ = (html.escape(t, quote=False).replace("\n", "⏎") for t in (before, token))
+        cells = (f"{said}<b>{next_}</b>", str(at), f"{nats:.1f}")
+        lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    head = ("the call so far, and its true next token", "round", "nats above the full cache")
+    top = "".join(f"<th>{name}</th>" for name in head)
+    body = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="eb-table"><table>{body}</table></div>'
 
 
 def verdict(study: Study) -> Iterator[str]:

@@ -80,6 +80,8 @@ def test_the_trace_is_read_region_by_region(begun):
         a[2] == b[1] for a, b in zip(found, found[1:], strict=False)
     )
     assert len(list(study_baselines.passes(begun, rounds=2))) == 8
+    assert begun.actions.tolist() == [11, 12, 13, 22, 23, 24, 25, 31, 32]
+    assert begun.continues.tolist() == [False] * 3 + [True] * 6  # no text, so no later request
     assert study_baselines.entries(begun.trace, 26) == 7  # 29 x 0.26 = 7.54
     assert study_baselines.entries(begun.trace, 1) == 1
     assert begun.blocks(17) == 2 * begun.cache.pool.block_bytes
@@ -193,6 +195,11 @@ class Whole:
     """A stand-in for `study_baselines.Start`: 20 tokens, no prefix."""
 
     protected, length, slack, longest = 0, 20, 4, 6
+    actions, continues = np.array([0, 1, 5, 6]), np.array([False, False, True, True])
+    trace = Trace(
+        *(None, None, np.array([0] * 4 + [1] * 4)),
+        *(np.stack([np.arange(8), np.arange(1, 9)], 1), "abcdefgh", ("one",)),
+    )
     policies = study_arms.build(["actkv", "random", "random@round"], 1, 0, 2, 0)
 
     @staticmethod
@@ -231,6 +238,18 @@ def test_verdict_names_who_keeps_the_goal():
     assert "changes by +0.100. Of this, +0.150 comes with the moment" in told[0]
     assert "and -0.050 with the ranking" in told[0]
     assert study.gain("nll", 10, "actkv", "random").tolist() == [0, 0]
+
+
+def test_where_the_loss_falls():
+    study = make_study(fullkv=[(1, 20)] * 2, random=[(0.8, 5)] * 2, actkv=[(0.9, 4)] * 2)
+    for outcome in study.found[10]["actkv"]:
+        outcome.nll[:] = [1, 2, 1, 4]
+    assert [e.tolist() for e in study.excess(10, "actkv")] == [[0, 1, 0, 3]] * 2
+    assert study.excess_by_call(10, "actkv") == (0.5, 1.5)
+    first, *_ = study.costly(10, "actkv", 2)
+    assert first == ("abcdef", "g", 2, 3)
+    shown = study_compare.as_html([("<a>\n", "&", 1, 2.0)])
+    assert "<td>&lt;a&gt;⏎<b>&amp;</b></td><td>1</td><td>2.0</td>" in shown
 
 
 def test_verdict_without_a_small_peak_and_without_a_difference():
