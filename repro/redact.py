@@ -123,7 +123,7 @@ def _output(output: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _data(mime: str, value: Any, ours: bool) -> Any:
+def _data(mime: str, value: Any, ours: bool = False) -> Any:
     """The output in a safe form, or None where its type is not on the list or it is hostile."""
     if mime == MIME:
         return value
