@@ -87,7 +87,7 @@ def test_matplotlib_svg_passes_with_its_alternative_text():
 
 @pytest.mark.parametrize("kind", ["stream", "error", "text/plain", "text/html", "text/markdown"])
 def test_paths_and_names_of_this_machine_are_replaced(kind):  # row 20
-    said = f"{ROOT}/repro/x.py {Path.home()}/.cache/y /usr/lib/site-packages/z.py C:\\ProgramData\\a\\b"
+    said = f"{ROOT}/repro/x.py {Path.home()}/.cache/y /usr/lib/x/z.py C:\\ProgramData\\a\\b"
     nb = notebook("1")
     nb["metadata"]["papermill"] = {"input_path": str(ROOT / "notebooks"), "parameters": {"a": 1}}
     if kind == "stream":
