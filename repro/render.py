@@ -11,8 +11,6 @@ from typing import Any
 from repro import evidence, levels
 from repro.evidence import Status
 
-_DEFAULT = "default"
-
 
 def level_badge(level: str) -> str:
     return f'<span class="eb-level {level}">{level}</span>'

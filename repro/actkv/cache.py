@@ -1,4 +1,4 @@
-"""A paged key-value cache for transformers that can evict (arXiv 2609.31395; dossier 4.3 to 4.6).
+"""A paged key-value cache for transformers that can evict (arXiv 2609.31395; notes 4.3 to 4.6).
 
     cache = PagedCache(model, requests=2)
     model.generate(ids, attention_mask=mask, cache=cache, max_new_tokens=20)   # or, by hand:

@@ -1,6 +1,6 @@
 """What must hold of the paged cache and of the policies: invariants on tiny tensors, milliseconds.
 
-The invariants are the dossier's, section 7.2 (arXiv 2609.31395). The model is a random Llama with
+The invariants are the notes', section 7.2 (arXiv 2609.31395). The model is a random Llama with
 two layers. Everything is reached through its module, so that a planted fault is seen.
 """
 

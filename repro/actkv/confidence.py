@@ -8,7 +8,7 @@ for k = 1 it is a surprisal. `decomposition` and `sharpening_slope` say why.
 Logits are raw: before temperature and before top-p or top-k filtering, since a filtered token
 has probability 0 and T becomes infinite. All logarithms are natural, all signals in nats.
 Arrays may be NumPy or torch; results are NumPy float64. Marks such as [P2] and [U] are the
-dossier's: [P2] two readers of the paper agree, [U] no source says, so the choice is an argument.
+notes': [P2] two readers of the paper agree, [U] no source says, so the choice is an argument.
 """
 
 import math

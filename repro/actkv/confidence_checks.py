@@ -1,6 +1,6 @@
 """What must hold of `repro.actkv.confidence`: worked vectors and identities, each in milliseconds.
 
-Sources: arXiv 2609.31395, Algorithm 2; the vectors are worked by hand in the project's dossier,
+Sources: arXiv 2609.31395, Algorithm 2; the vectors are worked by hand in the project's notes,
 section 3. Everything is reached through the module, so that a planted fault is seen.
 """
 

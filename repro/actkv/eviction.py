@@ -7,7 +7,7 @@ One layer, one request. An entry's score follows the recurrence
 with a_t the attention of round t's action tokens (`action_attention`) and H_t its hit set
 (`hit_set`). `ActionLRFU` runs the rounds. Slots 0..protected-1 hold the system prompt and the
 task: never evicted [P2]; by default outside the mass and outside the budget [U]. Marks such as
-[P2] and [U] are the dossier's: [P2] two readers of the paper agree, [U] no source says, so the
+[P2] and [U] are the notes': [P2] two readers of the paper agree, [U] no source says, so the
 choice is an argument.
 """
 

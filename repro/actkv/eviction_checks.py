@@ -1,7 +1,7 @@
 """What must hold of `repro.actkv.eviction` and `access`: worked vectors, invariants, milliseconds.
 
 Sources: arXiv 2609.31395, Algorithms 1 and 3; the vectors are worked by hand in the project's
-dossier, section 2.5. Everything is reached through the module, so that a planted fault is seen.
+notes, section 2.5. Everything is reached through the module, so that a planted fault is seen.
 """
 
 import numpy as np

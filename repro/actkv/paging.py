@@ -3,7 +3,7 @@
 Layout, per layer: pages [2, N, block, H_k, d] (0 keys, 1 values; N blocks). A request owns a block
 table, a list of block numbers shared by all layers: its slot s lies in row s % block of block
 table[s // block]. So layers may keep different entries, but must keep equally many (arXiv
-2609.31395, section 8, as rebuilt in the dossier, 4.4).
+2609.31395, section 8, as rebuilt in the notes, 4.4).
 """
 
 from collections.abc import Sequence

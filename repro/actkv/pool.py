@@ -1,4 +1,4 @@
-"""The pages of several requests: allocate, write, read, compact (dossier 4.4 on arXiv 2609.31395).
+"""The pages of several requests: allocate, write, read, compact (notes 4.4 on arXiv 2609.31395).
 
 Each request starts in its own equal share of the pool and takes the block after its last one while
 it can. As long as all tables are such runs, evenly spaced, attention reads the pages in place;

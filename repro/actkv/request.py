@@ -2,7 +2,7 @@
 
 Entries are numbered by age, 0 the oldest. An eviction may permute the survivors of a layer over
 the slots in front; `order` carries that permutation. What is appended later follows in order.
-(arXiv 2609.31395; dossier 4.3 and 4.5.)
+(arXiv 2609.31395; notes 4.3 and 4.5.)
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Policies in the loop over a recorded trace: what eviction does to the tokens of later actions.
 
 The trace's own tokens are read (teacher forcing), and a policy evicts on the way, so that later
-tokens feel what is gone. Equal-budget protocol: dossier section 6 on arXiv 2609.31395. All arms
+tokens feel what is gone. Equal-budget protocol: notes section 6 on arXiv 2609.31395. All arms
 share one ragged batch and start from one reading of the prefix, which is the same for all.
 
 Shapes: R arms, one request each; n action tokens; V words; P tokens of the prefix.

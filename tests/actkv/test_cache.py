@@ -1,4 +1,4 @@
-"""The paged cache: the invariants of the dossier, 7.2, on a random Llama and the real model."""
+"""The paged cache: the invariants of the notes, 7.2, on a random Llama and the real model."""
 
 import re
 import time
@@ -30,7 +30,7 @@ def real():
 
 
 def permuting(pages, table, kept, length):
-    """Algorithm 4 as the dossier gives it: pack into the last blocks, free the first ones."""
+    """Algorithm 4 as the notes gives it: pack into the last blocks, free the first ones."""
     block, kept = pages[0].shape[2], np.asarray(kept)
     before, after = -(-length // block), -(-kept.shape[1] // block)
     low = (before - after) * block

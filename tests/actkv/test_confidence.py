@@ -24,7 +24,7 @@ def worked_logits():
     return np.log(np.hstack([p, np.repeat((1 - p) / 5, 5, axis=1)]))
 
 
-# The dossier's reference code (section 6.1), written again as an oracle, with one repair: there
+# The notes' reference code (section 6.1), written again as an oracle, with one repair: there
 # tied minima give polyfit's rounding noise as slope (-1e-16), which raises the budget.
 def oracle_t(row, k):
     p = np.exp(row - row.max())
@@ -42,7 +42,7 @@ def oracle_budget(values, budget, w=64, s=8, b=0.10):
     return min(int(1.75 * budget), 30_000) if slope < -1e-9 else budget
 
 
-def test_worked_example_against_the_dossier():
+def test_worked_example_against_the_notes():
     golden = GOLDEN["worked_example"]
     for k in (3, 1):
         found = confidence.token_signal(worked_logits(), T, k)

@@ -16,7 +16,7 @@ MASS = st.floats(0.05, 1.0)
 TIES = st.sampled_from(["newer", "older"])
 
 
-# The dossier's reference code (section 6.1), written again as an oracle: no prefix, ties newer.
+# The notes' reference code (section 6.1), written again as an oracle: no prefix, ties newer.
 class Oracle:
     def __init__(self, decay, mass):
         self.decay, self.mass, self.score = decay, mass, []
@@ -35,7 +35,7 @@ class Oracle:
         return kept
 
 
-def test_recurrence_against_the_dossier():
+def test_recurrence_against_the_notes():
     golden = GOLDEN["recurrence"]
     policy = eviction.ActionLRFU(golden["decay"], golden["mass"])
     for row in golden["rounds"]:

@@ -1,4 +1,4 @@
-"""Policies against the dossier's reference (papers/actkv.md, 6.1), written again with loops."""
+"""Policies against the notes' reference (papers/actkv.md, 6.1), written again with loops."""
 
 import re
 

@@ -5,7 +5,7 @@
 
 One buffer a phase (think, act, tool, others: here reasoning, action, observation, prefix) with its
 newest ceil(q / 4) queries, q = 32. Old queries are not masked: they may look at entries that came
-after them. That, the mean over the group and the absence of pooling are the dossier's reading
+after them. That, the mean over the group and the absence of pooling are the notes' reading
 (6.4), which no source settles. The paper compresses every 128 tokens; here the common trigger.
 """
 

@@ -75,7 +75,7 @@ class Policy:
 def due(policy: Policy, length: int, budget: int, slack: int, round_over: bool) -> bool:
     """Whether to `select` now: methods of trigger "round" at the end of every round; the others
     when more than budget + slack unprotected entries are cached (slack: the mean length of a round
-    with the full cache; dossier 5.1). `budget` is what `select` would be given.
+    with the full cache; notes 5.1). `budget` is what `select` would be given.
     """
     if policy.trigger == "round":
         return round_over

@@ -7,7 +7,7 @@
     keep   = the window, and the best of the rest by Z = mix I - (1 - mix) R
 
 All in float32: R is close to 1/S and its ranking sensitive. C goes by row tiles, not S x S at once.
-As in the authors' code (dossier 6.3), which compresses every 128 tokens; here the common trigger.
+As in the authors' code (notes 6.3), which compresses every 128 tokens; here the common trigger.
 """
 
 from dataclasses import dataclass

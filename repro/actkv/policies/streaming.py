@@ -3,7 +3,7 @@
     keep = {0 .. sink - 1} and the budget - sink newest
 
 Here at true positions: the original caches unrotated keys and rotates them by their place in the
-cache at every step, which is another method under another name (dossier 6.2).
+cache at every step, which is another method under another name (notes 6.2).
 """
 
 from dataclasses import dataclass
