@@ -25,7 +25,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from repro.actkv import paging
 from repro.actkv.accept import count
-from repro.actkv.pool import Pool, Window
+from repro.actkv.pool import Compact, Pool, Window
 from repro.actkv.request import Request, placed
 
 
@@ -44,7 +44,8 @@ class PagedCache(Cache):
     """Cache of `requests` sequences for `model` (transformers 5, full attention in all layers).
 
     blocks: size of the pool, or None to let it grow. check: refuse NaN and infinite keys and
-    values; switched off, a GPU need not be waited for. Attributes: `pool`, `requests`, `last` (the
+    values; switched off, a GPU need not be waited for. compact: takes the place of
+    `paging.compact`. Attributes: `pool`, `requests`, `last` (the
     newest `Pass`), `peak_entries` (most entries a layer held at once, all requests together).
     """
 
@@ -55,6 +56,7 @@ class PagedCache(Cache):
         blocks: int | None = None,
         block_size: int = 16,
         check: bool = True,
+        compact: Compact | None = None,
     ):
         config, base = model.config, model.base_model
         if getattr(config, "sliding_window", None) is not None:
@@ -70,6 +72,7 @@ class PagedCache(Cache):
             "block": block_size,
             "dtype": model.dtype,
             "device": model.device,
+            "compact": compact,
         }
         super().__init__(layers=[_Layer(self, layer) for layer in range(self.shape[0])])
         self.reset()

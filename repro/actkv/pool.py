@@ -5,7 +5,7 @@ it can. As long as all tables are such runs, evenly spaced, attention reads the 
 otherwise every read gathers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ import torch
 
 from repro.actkv import paging
 from repro.actkv.accept import count
+
+Compact = Callable[..., tuple[list[int], list[int], np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Pool:
     """Pages [layers, 2, N, block, H_k, d] and block tables of `requests` sequences.
 
     shape: (layers, H_k, d). blocks: N, or None for a pool that grows: then old
-    and new pages exist side by side for a moment.
+    and new pages exist side by side for a moment. compact: a function of the signature of
+    `paging.compact` that takes its place, such as one that launches a kernel.
     """
 
     def __init__(
@@ -41,8 +44,10 @@ class Pool:
         block: int,
         dtype: torch.dtype,
         device: Any,
+        compact: Compact | None = None,
     ):
         layers, heads, width = shape
+        self._compact = compact
         self.block, self.fixed = count("block_size", block), blocks is not None
         total = count("blocks", blocks) if self.fixed else 8 * requests
         self.pages = torch.zeros(layers, 2, total, block, heads, width, dtype=dtype, device=device)
@@ -122,7 +127,8 @@ class Pool:
 
     def compact(self, request: int, kept: np.ndarray, length: int) -> np.ndarray:
         """Keep slots `kept` [layers, n] of a request; the order [layers, n] of `paging.compact`."""
-        table, freed, order = paging.compact(self.pages, self.tables[request], kept, length)
+        compact = self._compact or paging.compact
+        table, freed, order = compact(self.pages, self.tables[request], kept, length)
         self.release(freed)
         self.tables[request] = table
         return order
