@@ -63,13 +63,18 @@ def digest(name: str) -> str:
     return files.digest(_asset(name).files)
 
 
+USED: set[str] = set()  # names that `path` has answered in this process
+
+
 def path(name: str) -> Path:
     """Verified local folder (or single file) of asset `name`; never downloads.
 
     Raises BadParameter for an unknown name, MissingAsset where no good copy is at hand, ReproError
     where the mirror has one and the cache cannot be written.
     """
-    return _ready(_asset(name), download=False)
+    found = _ready(_asset(name), download=False)
+    USED.add(name)
+    return found
 
 
 def fetch(name: str) -> Path:

@@ -3,7 +3,8 @@
 The digest of a run covers the notebook's code cells, every ``repro`` or ``kernels`` module that
 they import directly or through others, the parameters, the assets and the pinned versions of the
 third-party packages imported anywhere in that closure. Code is compared as a syntax tree, so
-that comments, docstrings and layout do not count.
+that comments, docstrings and layout do not count. Left out are the modules that carry a result
+from the notebook to its file: they compute no number, and what they read is hashed by itself.
 """
 
 import ast
@@ -18,6 +19,10 @@ from repro.notebooks import Notebook
 from repro.paths import ROOT
 
 OURS = ("repro", "kernels")
+CARRIERS = frozenset(
+    f"repro.{name}"
+    for name in ("assets", "digest", "errors", "files", "notebooks", "paths", "records", "schemas")
+)
 NOT_INPUTS = {"record"}  # where to write is not part of what is computed
 _IMPORT_NAMES = {"yaml": "pyyaml"}
 
@@ -65,7 +70,7 @@ def closure(code: str) -> tuple[dict[str, str], dict[str, str]]:
                 packages[top] = pin
             continue
         for module, path in _files(name):
-            if module not in modules:
+            if module not in modules and module not in CARRIERS:
                 text = path.read_text()
                 modules[module] = code_hash(text)
                 package = module if path.name == "__init__.py" else module.rpartition(".")[0]
@@ -92,7 +97,8 @@ def _tree(node: Any) -> Any:
     if isinstance(node, list):
         return [_tree(n) for n in node]
     if not isinstance(node, ast.AST):
-        return node if isinstance(node, (str, int, bool, type(None))) else repr(node)
+        plain = isinstance(node, (str, int, bool, type(None)))
+        return node if plain else [type(node).__name__, repr(node)]
     fields = dict(ast.iter_fields(node))
     body = fields.get("body")
     if isinstance(body, list) and body and _is_text(body[0]):

@@ -105,7 +105,9 @@ class Notebook:
 def keys() -> list[str]:
     """All notebooks as ``paper/subject``, sorted."""
     found = (p.relative_to(NOTEBOOKS) for p in NOTEBOOKS.glob("*/*.ipynb"))
-    return sorted(str(p.with_suffix("")) for p in found if not p.name.startswith("."))
+    return sorted(
+        str(p.with_suffix("")) for p in found if not any(part[0] == "." for part in p.parts)
+    )
 
 
 def read(key: str) -> Notebook:
@@ -128,7 +130,7 @@ def parse(key: str, text: str) -> Notebook:
         raise ReproError(f"Notebook {key}: the file is not a notebook ({error}).") from error
     code = [c for c in cells if c["cell_type"] == "code"]
     faults, parameters = _parameters(code)
-    faults += _rules(nb, code)
+    faults += _rules(key, nb, code)
     assets, more = _start_call(key, code)
     faults += more
     if faults:
@@ -153,7 +155,7 @@ def tags(cell: dict) -> list[str]:
     return cell.get("metadata", {}).get("tags", [])
 
 
-def _rules(nb: dict, code: list[dict]) -> list[str]:
+def _rules(key: str, nb: dict, code: list[dict]) -> list[str]:
     """Broken rules about the file as a whole and about each code cell."""
     found = []
     if not nb["cells"] or not source(nb["cells"][0]).startswith("# "):
@@ -163,15 +165,35 @@ def _rules(nb: dict, code: list[dict]) -> list[str]:
         found.append(f"kernelspec is {kernel!r}, must be 'python3'")
     if "allow_errors" in json.dumps(nb.get("metadata", {})):
         found.append("metadata sets allow_errors, which hides failures")
+    neighbours = {p.stem for p in (NOTEBOOKS / key).parent.glob("*") if p.suffix in ("", ".py")}
     for number, cell in enumerate(code, 1):
         if bad := FORBIDDEN_TAGS & set(tags(cell)):
             found.append(f"code cell {number} has the tag {sorted(bad)[0]}, which hides failures")
         if not source(cell).strip():
             found.append(f"code cell {number} is empty")
         try:
-            ast.parse(source(cell))
+            tree = ast.parse(source(cell))
         except SyntaxError as error:
             found.append(f"code cell {number} is not plain Python ({error.msg}; no magics)")
+            continue
+        for name in _hidden_code(tree, neighbours):
+            found.append(f"code cell {number} uses {name}, which no digest follows")
+    return found
+
+
+def _hidden_code(tree: ast.AST, neighbours: set[str]) -> list[str]:
+    """Ways to run code that the digest of a result would miss."""
+    found = []
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "."]
+        elif isinstance(node, ast.Name) and node.id in ("__import__", "exec", "eval"):
+            found.append(node.id)
+        tops = {name.partition(".")[0] for name in names}
+        found += sorted(tops & (neighbours | {"importlib", "runpy", ""}))
     return found
 
 
@@ -181,13 +203,17 @@ def _parameters(code: list[dict]) -> tuple[list[str], dict[str, Parameter]]:
     if tagged != [0]:
         return ["exactly one cell, the first code cell, must carry the tag 'parameters'"], {}
     text = source(code[0])
+    try:
+        lines = ast.parse(text).body
+    except SyntaxError:
+        return [], {}  # `_rules` names it
     comments = {
         token.start[0]: token.string.lstrip("# ").strip()
         for token in tokenize.generate_tokens(io.StringIO(text).readline)
         if token.type == tokenize.COMMENT
     }
     found, parameters = [], {}
-    for node in ast.parse(text).body:
+    for node in lines:
         try:
             name, kind = node.target.id, node.annotation.id
             default = ast.literal_eval(node.value)
@@ -224,9 +250,10 @@ def _start_call(key: str, code: list[dict]) -> tuple[tuple[str, ...], list[str]]
     try:
         (call,) = calls
         assert ast.literal_eval(call.args[0]) == key
-        named = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
+        (named,) = [ast.literal_eval(k.value) for k in call.keywords] or [()]
+        assert len(call.args) == 2
     except (ValueError, AssertionError, IndexError):
         return (), [f"exactly one call records.start({key!r}, globals(), assets=[…]) is needed"]
-    if not code or source(code[-1]).strip().splitlines()[-1] != "run.finish()":
+    if not source(code[-1]).strip().endswith("run.finish()"):
         return (), ["the last code cell must end with run.finish()"]
-    return tuple(named.get("assets", ())), []
+    return tuple(named), []

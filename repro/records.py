@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from repro import digest, files, notebooks, schemas
+from repro import assets, digest, files, notebooks, schemas
 from repro.errors import ReproError
 from repro.paths import EVIDENCE
 
@@ -55,6 +55,7 @@ class Run:
         self._metrics: list[dict] = []
         self._comparisons: list[dict] = []
         self._faults: dict[str, list[str]] = {}
+        self._used_before = set(assets.USED)
         self._started = datetime.now(UTC)
         self._clock = time.monotonic()
 
@@ -116,7 +117,15 @@ class Run:
         self._faults = {name: list(checks) for name, checks in caught.items()}
 
     def record(self) -> dict[str, Any]:
-        """The record as plain JSON, checked against evidence/schema/record.json."""
+        """The record as plain JSON, checked against evidence/schema/record.json.
+
+        Raises ReproError for an asset that was read and is not among the declared ones.
+        """
+        if undeclared := assets.USED - self._used_before - self.inputs["assets"].keys():
+            raise ReproError(
+                f"{self.key} reads {', '.join(sorted(undeclared))}, which records.start does not "
+                "name; accepted: every asset that is read, in assets=[…]."
+            )
         value = {
             "schema": 1,
             "notebook": self.key,

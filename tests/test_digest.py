@@ -49,6 +49,15 @@ def test_relative_and_inner_imports_are_seen(monkeypatch, tmp_path):
     assert list(modules) == ["repro", "repro.thing", "repro.thing.a", "repro.thing.b", "repro.top"]
 
 
+def test_a_number_and_its_text_differ():
+    assert digest.code_hash("x = 1.0") != digest.code_hash("x = '1.0'")
+
+
+def test_what_carries_a_result_is_no_part_of_it():
+    modules, _ = digest.closure("from repro import records, plots")
+    assert "repro.plots" in modules and not modules.keys() & digest.CARRIERS
+
+
 def test_differences_are_named():
     old = {
         "cells": "a",

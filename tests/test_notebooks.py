@@ -2,10 +2,11 @@
 
 import json
 
+import project
 import pytest
 
 from repro import notebooks
-from repro.errors import BadParameter
+from repro.errors import BadParameter, ReproError
 from repro.paths import NOTEBOOKS
 
 KEYS = notebooks.keys()
@@ -56,3 +57,42 @@ def test_other_types_are_refused(kind, given):
 def test_unknown_notebook_lists_the_known_ones():
     with pytest.raises(BadParameter, match="actkv/confidence"):
         notebooks.read("actkv/nothing")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import importlib",
+        "from importlib import import_module",
+        "__import__('os')",
+        "exec('x = 1')",
+    ],
+)
+def test_code_that_no_digest_follows_is_refused(line):
+    text = json.dumps(project.notebook(line, project.START.format(name="one"), project.FINISH))
+    with pytest.raises(ReproError, match="which no digest follows"):
+        notebooks.parse("demo/one", text)
+
+
+def test_a_helper_beside_the_notebook_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "helper.py").write_text("x = 1")
+    text = json.dumps(
+        project.notebook("import helper", project.START.format(name="one"), project.FINISH)
+    )
+    with pytest.raises(ReproError, match="uses helper, which no digest follows"):
+        notebooks.parse("demo/one", text)
+
+
+def test_hidden_folders_hold_no_notebooks(tmp_path, monkeypatch):
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path)
+    for folder in ("demo", ".ipynb_checkpoints"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "one.ipynb").write_text("{}")
+    assert notebooks.keys() == ["demo/one"]
+
+
+def test_a_parameters_cell_that_is_no_python_is_a_broken_rule():
+    with pytest.raises(ReproError, match="code cell 1 is not plain Python"):
+        notebooks.parse("demo/one", json.dumps(project.notebook(parameters="seed: int = = 1")))

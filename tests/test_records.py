@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from repro import files, records
+from repro import assets, files, records
 from repro.errors import ReproError
 
 INPUTS = {
@@ -110,3 +110,9 @@ def test_write_atomic_keeps_the_old_file_when_the_disk_is_full(tmp_path, monkeyp
     with pytest.raises(OSError):
         files.write_atomic(path, "new")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_asset_that_is_read_has_to_be_declared(run, monkeypatch):
+    monkeypatch.setattr(assets, "USED", {*assets.USED, "some-data"})
+    with pytest.raises(ReproError, match="reads some-data, which records.start does not name"):
+        run.record()

@@ -6,7 +6,7 @@
         if due(policy, cache.physical[0], budget, slack, round_over=True):
             cache.evict(policy.select(cache.physical[0], budget, cache.keys))
 
-Attention itself is transformers' SDPA, unchanged.
+Attention itself is PyTorch's SDPA, without transformers' copies of the keys for every query head.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -68,4 +69,18 @@ def watching(model: Any, cache: PagedCache, policies: Sequence[Policy | None]) -
 
 def _watched(module, query, key, value, attention_mask, **others):
     _ACTIVE[id(module.config)].show(module.layer_idx, query, key)
-    return sdpa_attention_forward(module, query, key, value, attention_mask, **others)
+    if attention_mask is None and query.shape[2] > 1:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **others)
+    found = _grouped(query, key, value, attention_mask, others.get("scaling"))
+    return found.transpose(1, 2).contiguous(), None
+
+
+def _grouped(query, key, value, mask, scale):
+    """SDPA with the G heads of a group as G times as many queries: keys are read where they lie,
+    and not copied once for every head of the group, as transformers would."""
+    requests, heads, new, width = query.shape
+    folded = query.reshape(requests, key.shape[1], -1, width)  # head h reads KV head h // G
+    if mask is not None:
+        mask = mask[..., : key.shape[2]].repeat(1, 1, folded.shape[2] // new, 1)
+    found = scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scale)
+    return found.view(requests, heads, new, width)
