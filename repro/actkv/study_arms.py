@@ -1,7 +1,8 @@
 """The arms of an equal-budget comparison: their names, their policies, their outcomes.
 
 An arm is a policy, or a policy with one change after "@": "snapkv@round" is SnapKV that compresses
-when ActKV (arXiv 2609.31395) does, "actkv@decay=0" is ActKV with another decay.
+when ActKV (arXiv 2609.31395) does, "actkv@decay=0" is ActKV with another decay, and `CHANGES` and
+`MONITOR` name the open points of Algorithms 1 and 2 that can be decided otherwise.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,18 @@ from repro.actkv.policies.base import Policy
 from repro.errors import BadParameter
 
 LRFU = ("lrfu-all", "actkv", "actkv-adaptive")  # policies with a decay and a hit mass
-ALWAYS = ("fullkv", "random", "actkv")  # ceiling, weak arm, subject
+ALWAYS = ("fullkv", "actkv")  # ceiling, subject
+CHANGES: dict[str, dict[str, Any]] = {
+    "group=mean": {"options": {"group_reduce": "mean"}},
+    "heads=max": {"options": {"head_reduce": "max"}},
+    "layers=shared": {"shared": True},
+    "prefix=in_mass": {"options": {"prefix_in_mass": True}},
+    "ties=older": {"options": {"ties": "older"}},
+}
+MONITOR: dict[str, dict[str, Any]] = {
+    "fit=since_raise": {"monitor": {"fit": "since_raise"}},
+    "sign=negated": {"sign": -1},
+}
 SNAP, RECENT = 32, 8  # windows of SnapKV and R-KV in their authors' configurations
 GROWTH = 1.75  # ActKV's factor
 
@@ -50,20 +62,20 @@ def percents(text: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def chosen(text: str) -> list[str]:
-    """Arms from "snapkv, snapkv@round" or "all, actkv@decay=0"; those of `ALWAYS` are added."""
-    asked = [part.strip() for part in text.split(",")]
+def chosen(text: str, always: Sequence[str] = ALWAYS) -> list[str]:
+    """Arms from "snapkv, snapkv@round" or "all, actkv@decay=0"; those of `always` are added."""
+    asked = [part.strip() for part in text.split(",")] if text or always else []
     names = [n for part in asked for n in (POLICIES if part == "all" else [part])]
     for name in names:
         policy, changed, change = name.partition("@")
-        decays = change.startswith("decay=") and policy in LRFU and _number(change[6:])
-        if policy not in POLICIES or (changed and change != "round" and not decays):
+        if policy not in POLICIES or (changed and _change(policy, change) is None):
             raise BadParameter(
                 f"policies={name!r} is not known; accepted: all, {[*POLICIES]}, each also with "
-                f"@round, and {LRFU} with @decay=0 to @decay=1."
+                f"@round, {LRFU} with @decay=0 to @decay=1, @mass=0.1 to @mass=1 and "
+                f"@{', @'.join(CHANGES)}, actkv-adaptive with @{', @'.join(MONITOR)}."
             )
     order = [*POLICIES]
-    return sorted({*names, *ALWAYS}, key=lambda n: ("@" in n, order.index(n.partition("@")[0]), n))
+    return sorted({*names, *always}, key=lambda n: ("@" in n, order.index(n.partition("@")[0]), n))
 
 
 def slug(arm: str, percent: int | None = None) -> str:
@@ -87,9 +99,7 @@ def build(
     }
     for arm in arms:
         name, _, change = arm.partition("@")
-        mine = options.get(name, {})
-        if change.startswith("decay="):
-            mine = mine | {"decay": float(change[6:])}
+        mine = options.get(name, {}) | (_change(name, change) or {})
         made[arm] = POLICIES[name](layers=layers, protected=protected, **mine)
         if change == "round":
             made[arm].trigger = "round"
@@ -101,8 +111,19 @@ def span(budget: int) -> tuple[int, int]:
     return max(1, int(budget / GROWTH)), int(budget * GROWTH)
 
 
-def _number(text: str) -> bool:
-    try:
-        return 0 <= float(text) <= 1
-    except ValueError:
-        return False
+def _change(policy: str, change: str) -> dict[str, Any] | None:
+    """Arguments of `policy` that a change stands for; None for an unknown one."""
+    if change == "round":
+        return {}  # the trigger is no argument
+    if policy == "actkv-adaptive" and change in MONITOR:
+        return MONITOR[change]
+    if policy not in LRFU:
+        return None
+    name, _, text = change.partition("=")
+    if name in ("decay", "mass"):
+        try:
+            value = float(text)
+        except ValueError:
+            return None
+        return {name: value} if 0 <= value <= 1 and (value or name == "decay") else None
+    return CHANGES.get(change)

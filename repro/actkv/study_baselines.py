@@ -126,7 +126,9 @@ def play(
     policies = deepcopy([begun.policies[arm] for arm in arms])
     for policy in policies:
         if isinstance(policy, AdaptiveActKV):
-            vars(policy).update(adaptive or {})  # it has watched nothing so far
+            # It has watched nothing so far; its own way to monitor comes before the common one.
+            monitor = (adaptive or {}).get("monitor", {}) | policy.monitor
+            vars(policy).update((adaptive or {}) | {"monitor": monitor})
     cache = _branch(model, begun.cache, len(arms), _room(begun, policies, budget))
     tail, logps, judged, sizes = begun.tail.expand(len(arms), -1, -1), [], [], []
     with watching(model, cache, policies) as watch:

@@ -17,7 +17,10 @@ GOAL, ROOM = 0.985, 0.26  # agreement to keep, at no more than this peak
 
 @dataclass(frozen=True)
 class Study:
-    """found: budget in percent -> arm -> an `Outcome` for each of the traces `begun`."""
+    """found: budget in percent -> arm -> an `Outcome` for each of the traces `begun`.
+
+    "fullkv" and "actkv" are there at every budget; other arms may be at some.
+    """
 
     begun: Sequence[Any]  # `study_baselines.Start`
     found: dict[int, dict[str, list[Outcome]]]
@@ -37,6 +40,10 @@ class Study:
         if whole:
             return np.array([b.blocks(o.peak) / b.blocks(b.length) for b, o in pairs])
         return np.array([b.share(o.peak) for b, o in pairs])
+
+    def at(self, arm: str) -> list[int]:
+        """The budgets at which `arm` ran."""
+        return [p for p, by_arm in self.found.items() if arm in by_arm]
 
     def point(self, percent: int, arm: str) -> tuple[float, float]:
         """(peak share, agreement), means over traces."""
@@ -80,7 +87,7 @@ class Study:
                 (self.peaks(p, "actkv")[at], self.values("agree", p, "actkv")[at])
                 for p in self.found
             ]
-            for p in self.found:
+            for p in self.at("actkv-adaptive"):
                 peak = self.peaks(p, "actkv-adaptive")[at]
                 mine = self.values("agree", p, "actkv-adaptive")[at]
                 gains.append(mine - at_peak(*np.transpose(curve), peak))
@@ -123,8 +130,12 @@ def as_html(rows: Sequence[tuple[str, str, int, float]]) -> str:
 
 def verdict(study: Study) -> Iterator[str]:
     """Sentences: is the goal met, by whom, and what most agreement costs at each budget."""
-    arms = [arm for arm in next(iter(study.found.values())) if arm != "fullkv"]
-    points = {(arm, p): study.point(p, arm) for p in study.found for arm in arms}
+    points = {
+        (arm, p): study.point(p, arm)
+        for p, by_arm in study.found.items()
+        for arm in by_arm
+        if arm != "fullkv"
+    }
     if len({agreed for _, agreed in points.values()}) == 1:
         yield "Uninformative: all arms agree equally often with the full cache."
         return
@@ -151,11 +162,13 @@ def verdict(study: Study) -> Iterator[str]:
         )
     if np.isfinite(there := study.at_room()):
         yield (f"On the line between its budgets it agrees on {there:.1%} at a peak of {ROOM:.0%}.")
-    for p in study.found:
-        worse = [arm for arm in arms if points[arm, p][1] < points["random", p][1]]
+    for p, by_arm in study.found.items():
+        arms = [arm for arm in by_arm if arm != "fullkv"]
+        lot = points.get(("random", p), (0, 0))[1]
+        worse = [arm for arm in arms if points[arm, p][1] < lot]
         if worse:
             yield (
-                f"At a budget of {p} % *random* agrees on {points['random', p][1]:.1%}, more than "
+                f"At a budget of {p} % *random* agrees on {lot:.1%}, more than "
                 f"{', '.join(f'*{arm}*' for arm in worse)}: ranking does not help there."
             )
         best = max(arms, key=lambda arm: (points[arm, p][1], arm == "actkv"))
@@ -182,11 +195,12 @@ def reasons(study: Study) -> Iterator[str]:
                     f"{when + whom:+.3f}. Of this, {when:+.3f} comes with the moment of eviction "
                     f"and {whom:+.3f} with the ranking."
                 )
-    if "actkv-adaptive" in by_arm and (gains := study.adaptive_gains()):
+    if gains := study.adaptive_gains():
+        runs = len(study.begun) * len(study.at("actkv-adaptive"))
         yield (
             "The adaptive budget against a fixed one at the same peak, on the line between the "
             f"fixed budgets: {np.mean(gains):+.3f} agreement, over the {len(gains)} of "
-            f"{len(study.begun) * len(study.found)} runs whose peak lies between them."
+            f"{runs} runs whose peak lies between them."
         )
 
 

@@ -154,7 +154,7 @@ def test_playing_leaves_the_start_as_it_was(model, begun, reference):
 def test_arms_are_read_and_built():
     assert study_arms.percents(" 26,10, 10") == [10, 26]
     assert study_arms.chosen("snapkv@round, actkv@decay=0.5") == [
-        *("fullkv", "random", "actkv", "snapkv@round", "actkv@decay=0.5")
+        *("fullkv", "actkv", "snapkv@round", "actkv@decay=0.5")
     ]
     assert study_arms.chosen("all") == [*POLICIES]
     assert study_arms.slug("actkv@decay=0", 26) == "actkv_decay_0_26"
@@ -163,6 +163,38 @@ def test_arms_are_read_and_built():
     assert made["snapkv"].window == 5 and made["rkv"].window == 5 and made["random"].seed == 3
     assert made["snapkv@round"].trigger == "round" and made["snapkv"].trigger == "overflow"
     assert made["actkv"].decay == 1 and made["actkv@decay=0"].decay == 0
+    assert study_arms.chosen("", ()) == []
+
+
+def test_every_open_point_changes_a_policy():
+    changed = [f"actkv@{c}" for c in (*study_arms.CHANGES, "mass=0.5", "decay=1")]
+    changed += [f"actkv-adaptive@{c}" for c in study_arms.MONITOR]
+    assert set(study_arms.chosen(", ".join(changed), ())) == set(changed)
+    made = study_arms.build([*changed, "actkv", "actkv-adaptive"], 2, 5, 10, 3)
+    for arm in changed:
+        plain = vars(made[arm.partition("@")[0]])
+        new = {k: v for k, v in vars(made[arm]).items() if k != "state" and v is not plain[k]}
+        assert any(not np.array_equal(plain[k], v) for k, v in new.items()), arm
+    shared = made["actkv@layers=shared"].state
+    assert shared[0] is shared[1] and made["actkv"].state[0] is not made["actkv"].state[1]
+
+
+def test_one_set_for_all_layers(model, begun, reference):
+    arm = "actkv@layers=shared"
+    start = study_baselines.start(
+        model, make_trace(), study_arms.build(["actkv", arm], LAYERS, PREFIX, 4, 0)
+    )
+    out, _ = study_baselines.play(model, start, ["actkv", arm], 4, reference[1])
+    assert out[arm].evictions == out["actkv"].evictions == 3
+    assert np.abs(out[arm].nll - out["actkv"].nll).max() > 1e-4
+
+
+def test_the_negated_monitor_reads_the_opposite():
+    made = study_arms.build(["actkv-adaptive", "actkv-adaptive@sign=negated"], 1, 5, 10, 3)
+    for policy in made.values():
+        policy.note([3.0, 4.0])
+    right, wrong = made.values()
+    assert right.trace.tolist() == [3, 4] and wrong.trace.tolist() == [-3, -4]
 
 
 @pytest.mark.parametrize("text", ["", "0", "101", "a", "10,", "-3", "2.5"])
@@ -171,7 +203,18 @@ def test_bad_budgets_are_named(text):
         study_arms.percents(text)
 
 
-@pytest.mark.parametrize("text", ["snap", "", "snapkv@late", "snapkv@decay=0", "actkv@decay=2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "snap",
+        "",
+        "snapkv@late",
+        "snapkv@decay=0",
+        "actkv@decay=2",
+        "actkv@sign=negated",
+        "actkv@ties=newest",
+    ],
+)
 def test_bad_policies_are_named(text):
     with pytest.raises(BadParameter, match="policies="):
         study_arms.chosen(text)

@@ -20,10 +20,15 @@ from repro.actkv.policies.base import Keys, Policy, attention
 
 @dataclass(kw_only=True)
 class ActKV(Policy):
-    """options: further arguments of `eviction.ActionLRFU`. Attribute `state`: one a layer."""
+    """shared [U]: one set for all layers, by the mean of their attention, instead of one a layer.
+
+    options: further arguments of `eviction.ActionLRFU`. Attribute `state`: one a layer, or `shared`
+    the same one for all.
+    """
 
     decay: float = 0.5
     mass: float = 0.9
+    shared: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     trigger: ClassVar[str] = "round"
     phases: ClassVar[Sequence[str]] = ("action",)  # whose queries count
@@ -33,8 +38,9 @@ class ActKV(Policy):
         self.acted = False  # in the open round
         self.state = [
             eviction.ActionLRFU(self.decay, self.mass, self.protected, **self.options)
-            for _ in range(self.layers)
+            for _ in range(1 if self.shared else self.layers)
         ]
+        self.state *= self.layers if self.shared else 1
 
     def observe(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, phase: str) -> None:
         if phase in self.phases:
@@ -44,6 +50,8 @@ class ActKV(Policy):
     def select(self, length: int, budget: int, keys: Keys) -> np.ndarray:
         """Closes the round. With `prefix_in_budget`, [layers, budget] and the prefix among them."""
         budget, self.acted = self.allowance(length, budget), False
+        if self.shared:
+            return np.tile(self.state[0].step(length, budget), (self.layers, 1))
         return np.stack([state.step(length, budget) for state in self.state])
 
     def head_sets(self, length: int, budget: int, keys: Keys) -> np.ndarray:
@@ -56,6 +64,7 @@ class AdaptiveActKV(ActKV):
 
     start, upper: its range. ask [U]: Algorithm 2 is asked when entries have to go ("over"), or at
     the end of every round ("round"). monitor: further arguments of `confidence.next_budget`.
+    sign: -1 negates what the monitor reads, the usual misreading of Algorithm 2.
     Attributes: `budget` (current), `decisions` (one each time it was asked).
     """
 
@@ -63,6 +72,7 @@ class AdaptiveActKV(ActKV):
     upper: int = 30_000
     ask: str = "over"
     monitor: dict[str, Any] = field(default_factory=dict)
+    sign: int = 1
 
     def __post_init__(self):
         super().__post_init__()
@@ -73,7 +83,7 @@ class AdaptiveActKV(ActKV):
 
     def note(self, values: Any) -> None:
         """Confidence of newly generated tokens (`confidence.to_confidence`), in order."""
-        self.trace = np.concatenate([self.trace, np.atleast_1d(values)])
+        self.trace = np.concatenate([self.trace, self.sign * np.atleast_1d(values)])
 
     def allowance(self, length: int, budget: int) -> int:
         skipped = not self.acted and self.options.get("no_action", "skip") == "skip"
