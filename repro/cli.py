@@ -28,6 +28,10 @@ class Commands(click.Group):
         except ReproError as error:
             click.echo(f"repro: {error}", err=True)
             sys.exit(2 if isinstance(error, BadParameter) else 1)
+        except OSError as error:
+            where = f" ({os.path.relpath(error.filename)})" if error.filename else ""
+            click.echo(f"repro: {error.strerror or error}{where}.", err=True)
+            sys.exit(1)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -113,7 +117,7 @@ def _seeds(text: str | None, profile: str, given: bool) -> list[int | None]:
         raise BadParameter("--seeds and -p seed exclude each other; accepted: one of them.")
     if text:
         try:
-            return [int(part) for part in text.split(",")]
+            return list(dict.fromkeys(int(part) for part in text.split(",")))
         except ValueError:
             raise BadParameter(f"--seeds {text!r} is not a list like 42,43,44.") from None
     return [None] if given else list(profiles.read(profile).seeds) or [None]

@@ -8,9 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from repro import assets, digest, notebooks, profiles, records, runs, schemas, store
+from repro import assets, digest, files, notebooks, profiles, records, runs, schemas, store
 from repro.errors import ReproError
 from repro.paths import EVIDENCE
 
@@ -34,7 +32,7 @@ def claims_file() -> dict[str, Any]:
 
     Raises ReproError naming the first entry that breaks it.
     """
-    data = yaml.safe_load((EVIDENCE / "claims.yml").read_text())
+    data = files.read_yaml(EVIDENCE / "claims.yml")
     schemas.check("claims", data, "evidence/claims.yml")
     ids = [claim["id"] for claim in data["claims"]]
     if twice := {i for i in ids if ids.count(i) > 1}:

@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from repro.errors import ReproError
+
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Replace `path` by `content` in one step: temporary file beside it, fsync, rename.
@@ -47,3 +49,14 @@ def sha256(path: Path) -> str:
     """SHA-256 (64 hex digits) of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file. Raises ReproError, naming file and line, where it is none."""
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text())
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        says = " ".join(str(error).split())
+        raise ReproError(f"{path.name} is not readable as YAML: {says}.") from error

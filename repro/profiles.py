@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
+from repro import files
 from repro.errors import BadParameter, ReproError
 from repro.paths import ROOT
 
@@ -45,7 +44,7 @@ def read(name: str) -> Profile:
         return Profile("default", "each notebook's own defaults")
     if name not in names():
         raise BadParameter(f"Profile {name!r} does not exist; there are: {', '.join(names())}.")
-    data = yaml.safe_load((FOLDER / f"{name}.yml").read_text())
+    data = files.read_yaml(FOLDER / f"{name}.yml")
     try:
         return Profile(
             name=name,
@@ -55,5 +54,5 @@ def read(name: str) -> Profile:
             parameters=data.pop("notebooks", None) or {},
             **data,
         )
-    except (TypeError, KeyError) as error:
+    except (AttributeError, TypeError, KeyError) as error:
         raise ReproError(f"profiles/{name}.yml: {error}.") from error

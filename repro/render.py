@@ -8,7 +8,7 @@ import math
 import statistics
 from typing import Any
 
-from repro import evidence, levels
+from repro import evidence, levels, pooled
 from repro.evidence import Status
 
 
@@ -139,15 +139,60 @@ def spread(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def metric(name: str) -> str:
-    """``paper/notebook/metric`` as its value over the committed seeds, or the word gap."""
+    """``paper/notebook/metric`` as its value over the committed seeds, or the word gap.
+
+    ``metric@profile`` takes it from that profile, otherwise the first that has it.
+    """
     key, _, short = name.rpartition("/")
-    for profile in reversed(evidence.profiles.names()[1:]):
+    short, _, only = short.partition("@")
+    for profile in [only] if only else evidence.profiles.names()[1:]:
         held = [s for s in evidence.of_profile(key, profile) if s.record]
         for row in spread([s.record for s in held]):
             if row["name"] == short:
                 stale = " (stale)" if any(s.state == "stale" for s in held) else ""
                 return f"{with_spread(row['mean'], row['sd'])}{stale}"
     return "gap"
+
+
+def comparison(key: str, profile: str, subject: str, what: str) -> str:
+    """Every arm's mean at every setting, and the paired difference of `subject` to it.
+
+    what: metric of the comparisons, up to the comma; what follows the comma names the setting.
+    """
+    held = [s for s in evidence.of_profile(key, profile) if s.record]
+    found = [
+        c
+        for c in pooled.comparisons([s.record for s in held])
+        if c.metric.partition(", ")[0] == what and subject in c.arms
+    ]
+    if not found:
+        return f"*Gap: no record of {key} at the profile `{profile}` compares {what}.*"
+    arms = list(dict.fromkeys(arm for c in found for arm in c.arms))
+    head = ("arm", *(c.metric.partition(", ")[2] or "value" for c in found))
+    rows = [
+        (f"**{a}**" if a == subject else a, *(_cell(c, subject, a) for c in found)) for a in arms
+    ]
+    states = ", ".join(f"{s.seed} <span class='eb-flag {s.state}'>{s.state}</span>" for s in held)
+    counts = sorted({len(c.ids) for c in found})
+    caption = (
+        f"{what[0].upper()}{what[1:]} ({found[0].unit}): mean of the arm, and in brackets how much "
+        f"{subject} has more, with the 95 % interval of the paired difference (bootstrap over "
+        f"{' to '.join(map(str, counts))} different {found[0].item}s). Profile `{profile}`, seeds "
+        f"{states}."
+    )
+    return f"{table(head, rows)}\n\n{caption}"
+
+
+def _cell(compared: pooled.Pooled, subject: str, arm: str) -> str:
+    if arm not in compared.arms:
+        return "–"
+    mean = f"{compared.arms[arm].mean():.3f}"
+    if arm == subject:
+        return f"**{mean}**"
+    gain = compared.differences(subject, arm)
+    between = pooled.interval(gain)
+    shown = f": {between[0]:+.3f} to {between[1]:+.3f}" if between else ""
+    return f"{mean} ({gain.mean():+.3f}{shown})"
 
 
 def with_spread(mean: float, sd: float) -> str:

@@ -5,6 +5,7 @@ that says how fresh it is. The build never executes anything and never judges an
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 import repro
-from repro import evidence, files, redact, render, store
-from repro.paths import NOTEBOOKS, ROOT
+from repro import evidence, figures, files, redact, render, store
+from repro.paths import BUILD, NOTEBOOKS, ROOT
 
 _PREFIX = "notebooks/"
 STATIC = ROOT / "book" / "_static"
+FIGURES = BUILD / "figures"
 
 
 def swap(app: Any, docname: str, content: list[str]) -> None:
@@ -127,6 +129,38 @@ class Computed(Directive):
         raise NotImplementedError(type(self).__name__)
 
 
+class Comparison(Computed):
+    """``{comparison} actkv/baselines cpu actkv``, its content the metric: arms paired by item."""
+
+    required_arguments = 3
+    has_content = True
+
+    def text(self) -> str:
+        return render.comparison(*self.arguments, " ".join(self.content))
+
+
+class Tradeoff(Computed):
+    """``{tradeoff} actkv/baselines cpu actkv``: one metric against another, from the records.
+
+    Content, a line each: prefix of the metric across, its label, prefix of the metric up, label.
+    """
+
+    required_arguments = 3
+    has_content = True
+
+    def text(self) -> str:
+        key, profile, subject = self.arguments
+        x, across, y, up = self.content
+        held = [s.record for s in evidence.of_profile(key, profile) if s.record]
+        if not held:
+            return f"*Gap: no record of {key} at the profile `{profile}`.*"
+        fig, alt = figures.tradeoff(held, x, y, (across, up), subject)
+        name = f"{key.replace('/', '-')}-{profile}-{x}{y}.svg".replace("_", "-")
+        figures.save(fig, FIGURES / name)
+        place = os.path.relpath(FIGURES / name, Path(self.state.document.current_source).parent)
+        return f":::{{image}} {place}\n:alt: {alt}\n:width: 100%\n:::"
+
+
 class Papers(Computed):
     """``{papers}``: the papers at a glance."""
 
@@ -169,6 +203,8 @@ def setup(app: Any) -> dict[str, Any]:
     app.connect("env-get-outdated", outdated)
     app.connect("build-finished", finished)
     app.connect("html-page-context", drop_thebe, priority=900)
+    app.add_directive("comparison", Comparison)
+    app.add_directive("tradeoff", Tradeoff)
     app.add_directive("papers", Papers)
     app.add_directive("claims", Claims)
     app.add_directive("ledger", Ledger)

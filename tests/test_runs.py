@@ -364,3 +364,25 @@ def test_infinite_number_is_refused(project):
     project.write("good", CHECK)
     code, output = project.repro("run", "demo/good", "-p", "share", "nan")
     assert code == 2 and "takes a finite number" in output
+
+
+def test_a_broken_file_is_one_paragraph(project):
+    project.write("one", CHECK)
+    profile = project.folder / "profiles" / "odd.yml"
+    for text, says in (
+        ("summary:\tx", "odd.yml is not readable as YAML"),
+        ("", "profiles/odd.yml"),
+    ):
+        profile.write_text(text)
+        code, output = project.repro("run", "demo/one", "--profile", "odd")
+        assert code == 1 and says in output and "Traceback" not in output
+    profile.unlink()
+    (project.folder / "_build").write_text("in the way")
+    code, output = project.repro("run", "demo/one")
+    assert code == 1 and "Traceback" not in output
+
+
+def test_a_seed_named_twice_runs_once(project):
+    project.write("one", CHECK)
+    code, output = project.repro("run", "demo/one", "--seeds", "1,1")
+    assert code == 0 and output.count("seed 1") == 1

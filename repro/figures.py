@@ -1,0 +1,64 @@
+"""Figures for the pages that are drawn from committed records alone."""
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+
+from repro import files, plots
+
+
+def tradeoff(
+    records: Sequence[dict[str, Any]], x: str, y: str, labels: tuple[str, str], subject: str
+) -> tuple[Any, str]:
+    """A line an arm through the points (metric `x`, metric `y`), means over the records.
+
+    x, y: prefixes of metric names that go on as arm and a number, such as "peak_" of
+    "peak_actkv_26"; along a line the number rises. Returns the figure and its alternative text.
+    """
+    spots = _points(records, x, y)
+    plots.style()
+    fig, ax = plt.subplots(figsize=(7.2, 4.4))
+    kinds = dict(zip((arm for arm in spots if arm != subject), plots.series(), strict=False))
+    for arm, points in spots.items():
+        thick = {"color": "black", "marker": "o", "linewidth": 3} if arm == subject else {}
+        path = np.array([point for _, point in sorted(points.items())])
+        ax.plot(*path.T, label=arm.replace("_", " "), **(kinds.get(arm, {}) | thick))
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+    fig.legend(loc="outside right upper")
+    said = "; ".join(
+        f"{arm.replace('_', ' ')} from {min(points.items())[1][1]:.1%} at "
+        f"{min(points.items())[1][0]:.0%} to {max(points.items())[1][1]:.1%} at "
+        f"{max(points.items())[1][0]:.0%}"
+        for arm, points in spots.items()
+    )
+    return fig, f"{labels[1]} against {labels[0]}, a line an arm: {said}."
+
+
+def save(fig: Any, path: Path) -> None:
+    """Write `fig` as SVG, the same bytes for the same figure, and close it."""
+    buffer = io.StringIO()
+    fig.savefig(buffer, format="svg", metadata={"Date": None})
+    plt.close(fig)
+    files.write_atomic(path, buffer.getvalue())
+
+
+def _points(
+    records: Sequence[dict[str, Any]], x: str, y: str
+) -> dict[str, dict[int, tuple[float, float]]]:
+    """arm -> number -> (x, y), for the arms and numbers that have both."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        for metric in record["metrics"]:
+            values.setdefault(metric["name"], []).append(metric["value"])
+    spots: dict[str, dict[int, tuple[float, float]]] = {}
+    for name in values:
+        found = re.fullmatch(re.escape(x) + r"(.+)_(\d+)", name)
+        if found and (other := f"{y}{found[1]}_{found[2]}") in values:
+            point = (float(np.mean(values[name])), float(np.mean(values[other])))
+            spots.setdefault(found[1], {})[int(found[2])] = point
+    return spots
