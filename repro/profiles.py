@@ -22,13 +22,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class Profile:
-    """Parameters by notebook and the seeds a committed result takes."""
+    """Parameters by notebook and the seeds a committed result takes.
+
+    tolerance: how far a metric of a re-execution may be from the record on file, relative to its
+    size and at least 1; `tolerances` names notebooks that need another one.
+    """
 
     name: str
     summary: str
     seeds: tuple[int, ...] = ()
     limits: Limits = Limits()
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tolerance: float = 0.01
+    tolerances: dict[str, float] = field(default_factory=dict)
 
 
 def names() -> list[str]:

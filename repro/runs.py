@@ -12,13 +12,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-from repro import digest, files, notebooks, profiles, records, redact, store
+from repro import digest, files, notebooks, profiles, records, redact, repeat, store
 from repro.errors import BadParameter, ReproError
 from repro.paths import BUILD
 from repro.supervise import stop, supervise
@@ -33,6 +33,7 @@ class Run:
     inputs: dict[str, Any] = field(repr=False)
     profile: str = "default"
     limits: profiles.Limits = profiles.Limits()
+    tolerance: float = 0.01
 
     @property
     def digest(self) -> str:
@@ -109,6 +110,7 @@ def plan(
         inputs=digest.inputs(notebook, values),
         profile=profile if chosen.seeds and not given else "default",
         limits=chosen.limits,
+        tolerance=chosen.tolerances.get(key, chosen.tolerance),
     )
 
 
@@ -171,17 +173,30 @@ def judge(run: Run, executed: dict[str, Any]) -> Outcome:
     return Outcome(run, "done", records.summary(record), json.dumps(redact.notebook(executed)))
 
 
-def keep(outcome: Outcome) -> Outcome:
-    """Move a good result into place: the executed notebook, and the record of a profile's run."""
-    if outcome.status == "done":
-        try:
-            executed = json.loads(outcome.notebook)
-            if path := outcome.run.record_path:
-                files.write_atomic(path, records.dumps(store.find_record(executed)))
-            files.write_atomic(outcome.run.executed, outcome.notebook)
-        except OSError as error:
-            return Outcome(outcome.run, "failed", f"could not be written: {error.strerror}")
-    return outcome
+def keep(outcome: Outcome, force: bool = False) -> Outcome:
+    """Move a good result into place: the executed notebook, and the record of a profile's run.
+
+    A record of the same inputs that is on file stays, and the new one is held against it; only
+    `force` writes over it.
+    """
+    if outcome.status != "done":
+        return outcome
+    run, says = outcome.run, outcome.message
+    try:
+        executed = json.loads(outcome.notebook)
+        if path := run.record_path:
+            record, old = store.find_record(executed), repeat.earlier(path, run.digest)
+            if old and not force:
+                same, told = repeat.verdict(old, record, run.tolerance)
+                if not same:
+                    return Outcome(run, "failed", f"{told}. With --force the new record counts.")
+                says = f"{says.rstrip('.')}; {told}."
+            else:
+                files.write_atomic(path, records.dumps(record))
+        files.write_atomic(run.executed, outcome.notebook)
+    except OSError as error:
+        return Outcome(run, "failed", f"could not be written: {error.strerror}")
+    return replace(outcome, message=says)
 
 
 def run_once(run: Run, force: bool = False) -> Outcome:
@@ -194,7 +209,7 @@ def run_once(run: Run, force: bool = False) -> Outcome:
         outcome = execute(run)
         if outcome.status == "lost" and not stop.is_set():
             outcome = execute(run)
-        return keep(outcome)
+        return keep(outcome, force)
 
 
 def run_all(
@@ -248,7 +263,7 @@ def _run_on_dask(
             if future.status == "error":
                 outcome = Outcome(waiting[future], "lost", f"worker lost: {future.exception()}")
             else:
-                outcome = keep(future.result())
+                outcome = keep(future.result(), force)
             outcomes.append(outcome)
             report(outcome)
     return outcomes

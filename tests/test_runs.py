@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -235,6 +236,31 @@ def test_profile_writes_records_but_single_parameters_do_not(project):
     before = (folder / "seed-1.json").read_bytes()
     assert project.repro("run", "demo/good", "--profile", "tiny", "-p", "share", "0.25")[0] == 0
     assert (folder / "seed-1.json").read_bytes() == before
+
+
+def test_re_execution_is_held_against_the_record_on_file(project):
+    (project.folder / "profiles" / "tiny.yml").write_text(
+        "summary: tiny\nseeds: [1]\ntolerance: 0.001\nnotebooks: {demo/good: {word: small}}\n"
+    )
+    metric = "run.metric('m', 0.5, unit='x', direction='none', split='s', n=1)"
+    project.write("good", CHECK, metric)
+    command = ("run", "demo/good", "--profile", "tiny")
+    assert project.repro(*command)[0] == 0
+    path = project.folder / "evidence/records/demo/good/tiny/seed-1.json"
+    kept = path.read_text()
+    for value, code, says in (
+        ("0.5", 0, "all 1 metrics as on file, to 0.001"),
+        ("0.5009", 0, "as on file"),
+        ("0.502", 1, "not what is on file, to 0.001: m was 0.502, is 0.5"),
+    ):
+        edited = kept.replace('"value": 0.5', f'"value": {value}')
+        path.write_text(edited)
+        shutil.rmtree(project.folder / "_build", ignore_errors=True)
+        found, output = project.repro(*command)
+        assert found == code and says in output
+        assert path.read_text() == edited
+    assert project.repro(*command, "--force")[0] == 0
+    assert '"value": 0.5,' in path.read_text().replace("\n", ",")
 
 
 CLUSTER = """
