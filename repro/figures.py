@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ def tradeoff(
     spots = _points(records, x, y)
     plots.style()
     fig, ax = plt.subplots(figsize=(7.2, 4.4))
-    kinds = dict(zip((arm for arm in spots if arm != subject), plots.series(), strict=False))
+    *filled, _ = [kind for kind, _ in zip(plots.series(), plots.COLORS, strict=False)]  # not black
+    hollow = [kind | {"markerfacecolor": "none", "markersize": 9} for kind in filled]
+    kinds = dict(zip((a for a in spots if a != subject), cycle(filled + hollow), strict=False))
     for arm, points in spots.items():
         thick = {"color": "black", "marker": "o", "linewidth": 3} if arm == subject else {}
         path = np.array([point for _, point in sorted(points.items())])

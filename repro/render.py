@@ -167,10 +167,11 @@ def comparison(key: str, profile: str, subject: str, what: str) -> str:
     ]
     if not found:
         return f"*Gap: no record of {key} at the profile `{profile}` compares {what}.*"
-    arms = list(dict.fromkeys(arm for c in found for arm in c.arms))
-    head = ("arm", *(c.metric.partition(", ")[2] or "value" for c in found))
-    rows = [
-        (f"**{a}**" if a == subject else a, *(_cell(c, subject, a) for c in found)) for a in arms
+    everywhere = [a for a in found[0].arms if all(a in c.arms for c in found)]
+    everywhere.sort(key=lambda a: a != subject)
+    rows = [(_setting(c), *(_cell(c, subject, a) for a in everywhere)) for c in found]
+    some = [
+        (a, _setting(c), _cell(c, subject, a)) for c in found for a in c.arms if a not in everywhere
     ]
     states = ", ".join(f"{s.seed} <span class='eb-flag {s.state}'>{s.state}</span>" for s in held)
     counts = sorted({len(c.ids) for c in found})
@@ -180,12 +181,18 @@ def comparison(key: str, profile: str, subject: str, what: str) -> str:
         f"{' to '.join(map(str, counts))} different {found[0].item}s). Profile `{profile}`, seeds "
         f"{states}."
     )
-    return f"{table(head, rows)}\n\n{caption}"
+    parts = [table(("", *everywhere), rows), caption]
+    if some:
+        parts.append("Arms that ran at some settings only:")
+        parts.append(table(("arm", "", f"mean ({subject} has more)"), some))
+    return "\n\n".join(parts)
+
+
+def _setting(compared: pooled.Pooled) -> str:
+    return compared.metric.partition(", ")[2]
 
 
 def _cell(compared: pooled.Pooled, subject: str, arm: str) -> str:
-    if arm not in compared.arms:
-        return "–"
     mean = f"{compared.arms[arm].mean():.3f}"
     if arm == subject:
         return f"**{mean}**"

@@ -104,8 +104,9 @@ def fingerprint() -> str:
         [s.key, s.profile, s.seed, s.state, s.why, s.record and s.record["started"]]
         for s in evidence.statuses()
     ]
-    style = {path.name: files.sha256(path) for path in STATIC.iterdir()}
-    return files.digest([states, evidence.claims_file(), style])
+    makers = [*STATIC.iterdir(), *(ROOT / "repro").glob("*.py")]
+    made = {path.name: files.sha256(path) for path in makers if path.is_file()}
+    return files.digest([states, evidence.claims_file(), made])
 
 
 def drop_thebe(app: Any, pagename: str, template: str, context: dict, doctree: Any) -> None:
