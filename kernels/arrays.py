@@ -23,7 +23,7 @@ def tensor(name: str, x: torch.Tensor, dims: str, like: torch.Tensor | None = No
     if x.ndim != len(dims.split()):
         raise ValueError(f"{name} has shape {list(x.shape)}; accepted: [{dims}].")
     if like is not None and x.device != like.device:
-        raise ValueError(f"{name} is on {x.device}; accepted: {like.device}, as the cache.")
+        raise ValueError(f"{name} is on {x.device}; accepted: {like.device}, as the rest.")
     return x.detach()
 
 
@@ -111,6 +111,39 @@ def asked(queries: torch.Tensor, dims: str, keys: torch.Tensor, table: torch.Ten
     table = integers("table", table, "requests blocks", keys, 0, blocks - 1, check)
     shaped("table", table, (len(given), table.shape[1]), "one row per request")
     return words("queries", given, dims), table
+
+
+def fitting(queries, keys, table, lengths, name: str) -> None:
+    """What a reference needs before it indexes: heads, head dim, table and `lengths` that fit.
+
+    queries [..., Q, D], keys [N, T, H, D], table [R, P], lengths of any shape, called `name`;
+    arrays or tensors. (A negative block number would read the pool from its end, unnoticed.)
+    """
+    blocks, slots, heads, dim = keys.shape
+    if queries.shape[-1] != dim or queries.shape[-2] % heads:
+        raise ValueError(
+            f"queries has shape {list(queries.shape)}; accepted: [..., Q, {dim}], Q a multiple of "
+            f"{heads}, as keys."
+        )
+    if table.ndim != 2 or len(table) != len(queries) or len(lengths) != len(queries):
+        raise ValueError(
+            f"table has shape {list(table.shape)} and {name} {list(lengths.shape)}; accepted: one "
+            f"row for each of {len(queries)} requests."
+        )
+    used = -(-int(lengths.max()) // slots)
+    if int(lengths.min()) < 0 or used > table.shape[1]:
+        raise ValueError(
+            f"{name} has values {int(lengths.min())} … {int(lengths.max())}; accepted: 0 … "
+            f"{table.shape[1] * slots}, the slots of table."
+        )
+    longest = lengths.reshape(len(table), -1).max(1)
+    for row, length in zip(table, longest, strict=True):
+        named = row[: -(-int(length) // slots)]
+        if len(named) and not 0 <= int(named.min()) <= int(named.max()) < blocks:
+            raise ValueError(
+                f"table has values {int(named.min())} … {int(named.max())}; accepted: 0 … "
+                f"{blocks - 1}."
+            )
 
 
 def launch(kernel, grid: tuple[int, ...], threads: tuple[int, ...], *args) -> None:

@@ -16,7 +16,7 @@ from numba import types
 
 from kernels.arrays import launch, steps, words
 from kernels.backend import cuda
-from kernels.plan import physical_moves
+from kernels.plan import Plan, physical_moves
 from kernels.vector16 import load_global, store_global
 
 DIMS = "layers 2 blocks slots heads dim"
@@ -38,6 +38,9 @@ def compact_gather(cache: torch.Tensor, tables, plans: Sequence) -> None:
     keep their order. Needs a buffer as large as what survives.
     """
     slots = cache.shape[3]
+    if not all(isinstance(p, Plan) for p in plans):
+        raise ValueError("plans: accepted is one Plan for each request, for all its layers.")
+    physical_moves(cache.shape, tables, plans)  # refuses tables and plans that do not fit
     for table, moved in zip(np.asarray(tables), plans, strict=True):
         old, new = np.sort(moved.perm), moved.slots
         here, there = (

@@ -126,5 +126,7 @@ SHARED = 36 * 1024  # bytes of keys in shared memory; 48 KiB are there without a
 
 def tile_slots(dtype: str, dim: int) -> int:
     """Slots whose keys a program holds in shared memory: 64, or what fits (a power of two)."""
+    if dtype not in ELEMENTS or dim < 1:
+        raise ValueError(f"dtype={dtype!r}, dim={dim}; accepted: {', '.join(ELEMENTS)}, dim >= 1.")
     row = dim * ELEMENTS[dtype].bytes + 16
     return max(1, min(64, 1 << (SHARED // row).bit_length() - 1))

@@ -45,6 +45,14 @@ def _prefix_inside(original):
     return plan
 
 
+def _binary_logarithm(original):
+    def decode_reference(*args, **options):
+        out, lse = original(*args, **options)
+        return out, lse / np.log(2)
+
+    return decode_reference
+
+
 FAULTS = {
     "overlap": Fault("all survivors move, also onto slots still read", _PLAN, _all_survivors_move),
     "order_assumed": Fault("the order of survivors is taken to be kept", _PLAN, _order_assumed),
@@ -85,7 +93,7 @@ FAULTS = {
     "binary_logarithm": Fault(
         "the log-sum-exp is in bits",
         "kernels.paged_decode:decode_reference",
-        lambda original: lambda *args: (original(*args)[0], original(*args)[1] / np.log(2)),
+        _binary_logarithm,
     ),
     "read_only": Fault(
         "bytes written are not counted",

@@ -18,7 +18,18 @@ import numpy as np
 import torch
 from numba import float32, int32, int64, types
 
-from kernels.arrays import DTYPES, asked, float64, host, integers, launch, shaped, steps, words
+from kernels.arrays import (
+    DTYPES,
+    asked,
+    fitting,
+    float64,
+    host,
+    integers,
+    launch,
+    shaped,
+    steps,
+    words,
+)
 from kernels.backend import cuda
 from kernels.elements import ELEMENTS, tile_slots
 from kernels.vector16 import ALIGNED, load_global, load_shared, store_shared
@@ -32,6 +43,7 @@ def decode_reference(queries, keys, values, table, lengths, scale=None):
     """Same arguments as `decode`, any device, in float64; returns out [R, Q, D], lse [R, Q]."""
     q, keys, values = (float64(x) for x in (queries, keys, values))
     table, lengths = host(table), host(lengths)
+    fitting(q, keys, table, lengths, "lengths")
     slots, heads, dim = keys.shape[1:]
     out, lse = np.zeros_like(q), np.zeros(q.shape[:2])
     for request, length in enumerate(lengths):

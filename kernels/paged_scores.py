@@ -27,6 +27,7 @@ from numba import float32, int32, types
 from kernels.arrays import (
     DTYPES,
     asked,
+    fitting,
     float64,
     host,
     integers,
@@ -58,6 +59,7 @@ def recover_reference(out, queries, lse, keys, table, visible, folded, scale=Non
     """Same arguments as `recover_`, any device, in float64; returns a new array [R, H, C]."""
     q, lse, keys, out = (float64(x) for x in (queries, lse, keys, out))
     table, visible, folded = (host(x) for x in (table, visible, folded))
+    fitting(q, keys, table, visible, "visible")
     slots, heads, dim = keys.shape[1:]
     for request in range(len(q)):
         seen = [n for n in visible[request] if n > 0]
@@ -201,7 +203,7 @@ def recover_(
     queries : [R, A, Q, D]
         After rotation, element type of `keys`.
     lse : fp32 [R, A, Q]
-        Log-sum-exp of each attention row, natural logarithm.
+        Log-sum-exp of each attention row, natural logarithm; finite but for padding.
     keys : [N, T, H, D]
         The pool of one layer, any strides with contiguous rows.
     table : integer [R, P]
@@ -213,7 +215,7 @@ def recover_(
     scale : float, optional
         Factor on q · k; ``D ** -0.5`` if not given.
     check : bool
-        Look at the values of the integer arguments, which waits for the device.
+        Look at the values of the integer arguments and of `lse`, which waits for the device.
     """
     flat = words("keys", keys, "blocks slots heads dim")
     block, slot, head = steps(keys)
@@ -232,6 +234,8 @@ def recover_(
     if out.shape[:2] != (requests, heads) or out.shape[2] < most or not out.is_contiguous():
         wanted = f"contiguous [{requests}, {heads}, at least {most}]"
         raise ValueError(f"out has shape {list(out.shape)}; accepted: {wanted}.")
+    if check and not lse[visible > 0].isfinite().all():
+        raise ValueError("lse holds NaN or infinity where a query sees slots; accepted: finite.")
     name = DTYPES[keys.dtype]
     tile = tile_slots(name, dim)
     args = (out.detach(), query, lse.detach().contiguous(), flat, block, slot, head)

@@ -133,7 +133,13 @@ def _not_shared(dst: np.ndarray, block_size: int, shared: np.ndarray | None) -> 
 
 def shorten(table: np.ndarray, moved: Plan) -> tuple[np.ndarray, np.ndarray]:
     """Block table [P] without the blocks given back, and those blocks (numbers in the pool)."""
-    return np.delete(table, moved.freed_blocks), np.asarray(table)[moved.freed_blocks]
+    table, freed = np.asarray(table), moved.freed_blocks
+    if table.ndim != 1 or (freed.size and len(table) <= freed.max()):
+        raise ValueError(
+            f"table has shape {list(table.shape)}; accepted: one dimension, more than "
+            f"{freed.max(initial=0)} blocks, as the plan gives back."
+        )
+    return np.delete(table, freed), table[freed]
 
 
 def physical_moves(shape: Sequence[int], tables, plans: Sequence) -> list[np.ndarray]:

@@ -87,6 +87,8 @@ def compiled(name: str, target: tuple[int, int]) -> str:
     """PTX of kernel `name` for compute capability `target`."""
     from kernels.backend import cuda
 
+    if name not in KERNELS:
+        raise ValueError(f"name={name!r}; accepted: {', '.join(KERNELS)}.")
     home, key = KERNELS[name]
     module = importlib.import_module(home)
     if key is None:

@@ -9,7 +9,7 @@ from math import ceil
 import torch
 from numba import types
 
-from kernels.arrays import launch, words
+from kernels.arrays import launch, tensor, words
 from kernels.backend import cuda
 from kernels.vector16 import load_global, store_global
 
@@ -30,6 +30,7 @@ def stream(target, source):
 
 def copy_(target: torch.Tensor, source: torch.Tensor) -> None:
     """Copy `source` [n] to `target` [n], flat, fp32, fp16 or bf16; traffic is twice the buffer."""
+    tensor("source", source, "items"), tensor("target", target, "items", source)
     if target.shape != source.shape or target.dtype != source.dtype:
         raise ValueError(
             f"target is {target.dtype} {list(target.shape)}; accepted: {source.dtype} "

@@ -44,6 +44,13 @@ class Geometry:
     layers: int
     bytes: int = 2
 
+    def __post_init__(self):
+        for name in ("q_heads", "heads", "dim", "layers", "bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}; accepted: at least 1.")
+        if self.q_heads % self.heads:
+            raise ValueError(f"q_heads={self.q_heads}; accepted: a multiple of heads={self.heads}.")
+
     @property
     def row(self) -> int:
         """ρ, bytes of K and V of one slot in one layer."""
@@ -104,6 +111,8 @@ def expected_moves(slots: int, survivors: int) -> float:
     In any case ``c ≤ min(B, Y T - B)`` with Y = ⌈S/T⌉. (Not S - B: with a last block that is
     partly unused, survivors move into its unused slots too.)
     """
+    if not 0 <= survivors <= slots or slots < 1:
+        raise ValueError(f"survivors={survivors}; accepted: 0 … slots={slots}, slots at least 1.")
     return survivors * (1 - survivors / slots)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from repro import digest, notebooks
-from repro.actkv import study_kernels, study_plans
+from repro.actkv import study_kernels, study_plans, study_speed
 from repro.errors import BadParameter
 from repro.paths import ROOT
 
@@ -31,7 +31,16 @@ def test_notebook_depends_on_the_kernels_and_on_no_asset():
     notebook = notebooks.read(KEY)
     assert notebook.assets == ()
     modules = digest.inputs(notebook, notebook.values())["modules"]
-    for name in ("plan", "compaction", "paged_scores", "paged_decode", "traffic", "ptx", "faults"):
+    for name in (
+        "plan",
+        "compaction",
+        "paged_scores",
+        "paged_decode",
+        "traffic",
+        "ptx",
+        "faults",
+        "speed",
+    ):
         assert f"kernels.{name}" in modules
 
 
@@ -109,6 +118,52 @@ def test_chance_by_hand():
     assert mean == pytest.approx(1) and spread == pytest.approx((2 / 6) ** 0.5)
     # 3 slots in one block of 4, 2 survive: the range is slots 0 and 1; c is 0, 1, 1.
     assert study_plans.chance(3, 2, 4)[0] == pytest.approx(2 / 3)
+
+
+def measured(**changes):
+    names = {"compaction_us.r1": 4.0, "compaction_of_nominal.r1": 0.5, "ceiling": 1e12}
+    stages = [{"name": "ceiling", "state": "done", "error": ""}]
+    metrics = [{"name": n, "value": v} for n, v in names.items()]
+    return {"stages": stages, "metrics": metrics} | changes
+
+
+def test_a_session_is_told_as_a_table_and_what_is_missing():
+    head, rows = study_speed.table(measured())
+    assert rows == [["compaction", "r1", "4.0", "50%", "unknown"]] and len(head) == 5
+    assert study_speed.told(measured()) == ""
+    left = [{"case": "r128", "reason": "time"}] * 2
+    stages = [
+        {"name": "scores", "state": "partial", "error": "", "left_out": left},
+        {"name": "decode", "state": "failed", "error": "it broke"},
+        {"name": "a", "state": "skipped", "error": "no device"},
+        {"name": "b", "state": "skipped", "error": "no device"},
+    ]
+    said = study_speed.told(measured(stages=stages))
+    assert "**Gap: cut short** (2 cases left out): scores." in said
+    assert "**Gap: failed** (it broke): decode." in said
+    assert "**Gap: not measured** (no device): a, b." in said
+
+
+SESSION = """
+from repro.actkv import study_kernels, study_speed
+from repro.errors import BadParameter
+where = study_kernels.choose("cpu")
+report = study_speed.session(where, 5.0)
+assert report["metrics"] == [] and study_speed.table(report)[1] == []
+print(study_speed.told(report))
+for seconds in (0.0, 601.0, float("nan")):
+    try:
+        study_speed.session(where, seconds)
+    except BadParameter as error:
+        print(error)
+"""
+
+
+def test_without_a_gpu_the_session_has_no_time():
+    told, *refused = simulated(SESSION).splitlines()
+    assert told.startswith("**Gap: not measured** (no device")
+    assert "ceiling, compaction, scores, decode" in told
+    assert [line.split()[0] for line in refused] == ["speed_s=0.0", "speed_s=601.0", "speed_s=nan"]
 
 
 HAND = """

@@ -57,6 +57,13 @@ def test_whole_round_with_padding():
     assert_recovered(given)
 
 
+def test_padding_may_hold_any_log_sum_exp():
+    given = case(15, actions=2)
+    given["visible"][0, 1], given["lse"][0, 1] = 0, torch.inf
+    paged_scores.recover_(**given)
+    assert given["out"].isfinite().all()
+
+
 def test_one_pass_equals_steps():
     given = case(4, actions=3, group=3)
     given["folded"][:] = 0
@@ -171,6 +178,8 @@ GOOD = case(12)
         (dict(keys=torch.zeros(12, 16, 4, 16)), ValueError, "queries have 2 heads"),
         (dict(lse=GOOD["lse"].double()), TypeError, r"lse\.dtype"),
         (dict(lse=GOOD["lse"][:, :, :1]), ValueError, "lse has shape"),
+        (dict(lse=GOOD["lse"] * torch.nan), ValueError, "lse holds NaN"),
+        (dict(lse=GOOD["lse"] + torch.inf), ValueError, "lse holds NaN or infinity"),
         (dict(out=GOOD["out"][..., :16]), ValueError, "out has shape"),
         (dict(out=GOOD["out"].transpose(1, 2)), ValueError, "out has shape"),
         (dict(table=GOOD["table"] + 99), ValueError, "table has values"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels import compaction
+from kernels import compaction, paged_decode
 from kernels.checks import CHECKS
 from kernels.faults import FAULTS
 from kernels.plan import Plan, physical_moves, plan, shorten
@@ -21,6 +21,18 @@ def test_fault_is_caught(name):
     with faults.plant(FAULTS, name):
         assert faults.red(CHECKS), f"nothing caught {name}: {FAULTS[name].summary}"
     assert faults.red(CHECKS) == {}
+
+
+def test_a_planted_fault_takes_every_way_to_call():
+    rng = np.random.default_rng(0)
+    queries, keys = rng.normal(size=(1, 2, 8)), rng.normal(size=(3, 4, 1, 8))
+    given = dict(queries=queries, keys=keys, values=keys, table=np.array([[2, 0]]))
+    given |= dict(lengths=np.array([7]), scale=0.5)
+    out, lse = paged_decode.decode_reference(**given)
+    with faults.plant(FAULTS, "binary_logarithm"):
+        same, bits = paged_decode.decode_reference(**given)
+    np.testing.assert_array_equal(out, same)
+    np.testing.assert_allclose(bits, lse / np.log(2))
 
 
 @given(st.data(), st.integers(1, 9), st.integers(0, 60))

@@ -116,6 +116,16 @@ def test_ridge_points():
         assert device.tensor / device.bandwidth == pytest.approx(ridge, rel=0.005)
 
 
+@pytest.mark.parametrize(
+    ("name", "cores", "gigahertz"),
+    [("A30", 3584, 1.44), ("A100-40", 6912, 1.41), ("A100-80", 6912, 1.41), ("H200", 16896, 1.98)],
+)
+def test_fp32_rate_is_cores_times_clock(name, cores, gigahertz):
+    """A multiply and an add a clock and core, at boost clock: figures of public data sheets."""
+    found = traffic.DEVICES[name].fp32
+    assert found == pytest.approx(2 * cores * gigahertz * 1e9, rel=0.005)
+
+
 def test_arithmetic_decides_when_it_is_more():
     flops = traffic.attention_flops(8192, QWEN, actions=40)
     count = traffic.score_recovery_one_pass(8192, QWEN, 40)
