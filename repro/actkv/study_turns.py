@@ -96,6 +96,7 @@ def play(
         for at, lot in enumerate(noise):
             watch.phase = "observation"
             read(model, cache, [_ids(tokenizer, asked(view, at)) for view in views])
+            peaks.append(cache.physical)  # before an overflow can evict
             _overflow(cache, policies, budget, slack)
             watch.phase = "action"
             last = read(model, cache, [_ids(tokenizer, OPENED)] * len(policies))
