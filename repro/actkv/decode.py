@@ -25,11 +25,10 @@ from transformers.masking_utils import sdpa_mask
 
 from repro.actkv.cache import PagedCache
 from repro.actkv.policies.base import Policy
-from repro.actkv.policies.watch import Watch
+from repro.actkv.policies.watch import _ACTIVE, Watch, watching
 
 NAME = "repro_paged"
 CHUNK = 256  # slots whose scores are held at once
-_ACTIVE: dict[int, Watch] = {}  # by the config that a model's modules share
 
 
 def attend(
@@ -136,25 +135,17 @@ def decoding(
 
     policies: they are shown queries and keys as by `policies.watch.watching`; None: nobody looks.
     """
-    requests = len(cache.requests)
-    if policies is not None and len(policies) != requests:
-        raise ValueError(f"policies has {len(policies)} entries; accepted: {requests}.")
-    watch, before = Watch(cache, policies or []), model.config._attn_implementation
+    nobody = [None] * len(cache.requests)
     AttentionInterface.register(NAME, _attention)
     AttentionMaskInterface.register(NAME, sdpa_mask)
-    model.set_attn_implementation(NAME)
-    _ACTIVE[id(model.config)] = watch
-    try:
+    with watching(model, cache, nobody if policies is None else policies) as watch:
+        model.set_attn_implementation(NAME)  # `watching` puts back what was there before
         yield watch
-    finally:
-        del _ACTIVE[id(model.config)]
-        model.set_attn_implementation(before)
 
 
 def _attention(module, query, key, value, attention_mask, scaling=None, **others):
     watch = _ACTIVE[id(module.config)]
-    if watch.policies:
-        watch.show(module.layer_idx, query, key)
+    watch.show(module.layer_idx, query, key)
     cache = watch.cache
     if query.shape[2] > 1 or not cache.last.valid.all():
         return sdpa_attention_forward(

@@ -2,10 +2,12 @@
 
 Contents are random numbers: time and memory do not depend on them. A cache is filled, one step
 warms it up, then `steps` are timed together; it is dropped before the next arm is filled, so that
-the largest cache decides the memory of the process. Arms take turns in every repeat. One thread.
+the largest cache decides the memory of the process. Arms take turns in every repeat. Attention on
+pages runs on one thread; so should everything beside it (`torch.set_num_threads(1)`).
 (arXiv 2609.31395, abstract; notes 5.5 and 7.3.)
 """
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -78,6 +80,7 @@ def measure(model: Any, arms: Sequence[Arm], steps: int, repeats: int, seed: int
     for repeat in range(repeats):
         for arm in arms[:: (-1) ** repeat]:
             _time(model, arm, steps, seed + repeat)
+            gc.collect()  # a PagedCache and its layers refer to each other
 
 
 @torch.inference_mode()

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from repro.actkv import study_baselines
 from repro.actkv.cache import PagedCache
 from repro.actkv.policies.base import Policy, due
 from repro.actkv.policies.watch import watching
@@ -46,6 +47,11 @@ class Episode:
     peak: int
     length: int
     protected: int
+
+    @property
+    def likeliest(self) -> np.ndarray:
+        """The most likely move of each round, without temperature and noise, [T]."""
+        return self.logp.argmax(1)
 
     @property
     def share(self) -> float:
@@ -97,7 +103,7 @@ def play(
             watch.phase = "observation"
             read(model, cache, [_ids(tokenizer, asked(view, at)) for view in views])
             peaks.append(cache.physical)  # before an overflow can evict
-            _overflow(cache, policies, budget, slack)
+            _evict_due(cache, policies, budget, slack, round_over=False)
             watch.phase = "action"
             last = read(model, cache, [_ids(tokenizer, OPENED)] * len(policies))
             logp = model.lm_head(last)[:, codes].float().log_softmax(-1).cpu().numpy()
@@ -105,9 +111,7 @@ def play(
             made = np.full(len(mine), path[at]) if path is not None else mine
             read(model, cache, [_ids(tokenizer, names[move] + CLOSED) for move in made])
             peaks.append(cache.physical)
-            for request, policy in enumerate(policies):
-                if due(policy, cache.physical[request], budget, slack, round_over=True):
-                    _evict(cache, request, policy, budget)
+            _evict_due(cache, policies, budget, slack, round_over=True)
             nearer.append([_nearer(v, names[m]) for v, m in zip(views, mine, strict=True)])
             chosen.append(mine)
             probabilities.append(logp)
@@ -171,14 +175,9 @@ def _nearer(view: View, name: str) -> float:
     return float(name in view.toward()) if view.stairs else np.nan
 
 
-def _overflow(cache: PagedCache, policies: Sequence[Policy], budget: int, slack: int) -> None:
+def _evict_due(
+    cache: PagedCache, policies: Sequence[Policy], budget: int, slack: int, round_over: bool
+) -> None:
     for request, policy in enumerate(policies):
-        if due(policy, cache.physical[request], budget, slack, round_over=False):
-            _evict(cache, request, policy, budget)
-
-
-def _evict(cache: PagedCache, request: int, policy: Policy, budget: int) -> None:
-    held = cache.physical[request]
-    kept = policy.select(held, budget, lambda layer: cache.keys(layer, request))
-    if kept.shape[1] < held:
-        cache.evict(kept, request)
+        if due(policy, cache.physical[request], budget, slack, round_over):
+            study_baselines._evict(cache, request, policy, budget)

@@ -1,5 +1,7 @@
 """Byte counts, attention on pages and the cost of policies, on a tiny random model."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -28,6 +30,20 @@ def test_arms_are_timed_with_the_memory_that_is_counted():
     assert study_throughput.gains(arms[2], arms[1]).shape == (2,)
 
 
+def test_a_timed_cache_is_gone_before_the_next(monkeypatch):
+    alive, real = [], study_throughput.filled
+
+    def filled(*given):
+        assert all(seen() is None for seen in alive)
+        cache = real(*given)
+        alive.append(weakref.ref(cache))
+        return cache
+
+    monkeypatch.setattr(study_throughput, "filled", filled)
+    study_throughput.measure(tiny(), [Arm("paged", 1, 20, 20)], steps=1, repeats=3, seed=0)
+    assert len(alive) == 3
+
+
 def test_what_a_policy_costs_is_positive_and_rkv_can_be_left_out():
     found = study_cost.round_costs(tiny(), 64, 3, 0.5, most=32, seed=0)
     assert set(found) == {"actkv, token by token", "actkv, one pass", "snapkv", "compaction"}
@@ -40,7 +56,11 @@ def test_bytes_predict_the_paper_s_cards():
     assert load.entry == 98_304  # 48 layers, 4 heads, 128, bf16
     assert load.entry * 35_000 / 2**30 == pytest.approx(3.204, abs=1e-3)
     found = roofline.on_card(load, roofline.cards()["H200"], 33_000, 0.26, 0.9)
-    assert 1 < found["alone"] < found["same"] < 1 / 0.26 < found["largest"] * 1.2
+    assert found["requests kept"] / found["requests"] == pytest.approx(1 / 0.26, rel=0.05)
+    assert 1 < found["alone"] < found["same"] < 1 / 0.26
+    n, many, few = found["requests"], found["requests kept"], roofline.kept_entries(33_000, 0.26)
+    read = [load.read(k) + k * s * load.entry for k, s in ((n, 33_000), (many, few))]
+    assert found["largest"] == pytest.approx(many / n * read[0] / read[1])
     assert roofline.on_card(load, roofline.cards()["A100-40"], 33_000, 0.26, 0.9) is None
 
 

@@ -91,6 +91,19 @@ def test_what_is_evicted_is_felt_and_the_budget_holds():
     assert acting.logp[0] == pytest.approx(full.logp[0], abs=1e-4)  # nothing is gone yet
 
 
+def test_the_peak_is_the_most_that_was_cached_after_any_reading(monkeypatch):
+    held, real = [], study_turns.read
+
+    def read(model, cache, rows):
+        found = real(model, cache, rows)
+        held.append(cache.physical)
+        return found
+
+    monkeypatch.setattr(study_turns, "read", read)
+    streaming, acting = play(["streaming", "actkv"], budget=40)
+    assert (streaming.peak, acting.peak) == tuple(np.max(held, axis=0))
+
+
 def test_on_a_given_path_the_moves_are_made_whatever_is_chosen():
     walked = play(["fullkv"], path=[1, 1, 1, 3, 3])[0]
     assert walked.solved == 1  # three steps east
@@ -115,6 +128,7 @@ def test_what_two_episodes_say():
     one = Episode(np.array([0, 1, 0]), flat, np.zeros(3), 0, 30, 50, 10)
     other = Episode(np.array([0, 0, 0]), flat, np.zeros(3), 0, 50, 50, 10)
     assert one.together(other) == 1 and one.same(other).tolist() == [True, False, True]
+    assert one.likeliest.tolist() == [0, 0, 0]
     assert one.share == 0.5 and one.divergence(other) == 0
 
 
