@@ -7,8 +7,9 @@ of every request:
 
 Kept share s at the same R: S becomes s S. In a memory M for keys and values: R = M / (S layers ρ)
 becomes 1 / s times as many. If bytes decide, the gain is (W + R S ρ') / (W + R s S ρ') in the first
-case and 1 / s in the second, whatever the weights (ρ' = layers ρ). Notes section 8 on arXiv
-2609.31395. Nothing here is measured.
+case and 1 / s in the second, if every step reads the same weights (ρ' = layers ρ); a mixture of
+experts reads more of them for more requests. Notes section 8 on arXiv 2609.31395. Nothing here is
+measured.
 """
 
 import sys
