@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,3 @@ def _pool(same: list[Mapping[str, Any]]) -> Pooled:
         ids=tuple(values),
         arms=dict(zip(arms, table.T, strict=True)),
     )
-
-
-def interval(differences: np.ndarray) -> tuple[float, float] | None:
-    """95 % bootstrap interval (percentiles, 10,000 draws) of the mean of paired differences.
-
-    None for fewer than five items; no width where all differences are equal.
-    """
-    if differences.size < 5:
-        return None
-    if np.ptp(differences) == 0:
-        return float(differences[0]), float(differences[0])
-    found = stats.bootstrap(
-        (differences,), np.mean, n_resamples=10_000, method="percentile", rng=0
-    ).confidence_interval
-    return float(found.low), float(found.high)

@@ -8,7 +8,7 @@ import math
 import statistics
 from typing import Any
 
-from repro import evidence, levels, pooled
+from repro import evidence, intervals, levels, pooled
 from repro.evidence import Status
 
 
@@ -197,7 +197,7 @@ def _cell(compared: pooled.Pooled, subject: str, arm: str) -> str:
     if arm == subject:
         return f"**{mean}**"
     gain = compared.differences(subject, arm)
-    between = pooled.interval(gain)
+    between = intervals.of_mean(gain)
     shown = f": {between[0]:+.3f} to {between[1]:+.3f}" if between else ""
     return f"{mean} ({gain.mean():+.3f}{shown})"
 

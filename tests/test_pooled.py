@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from repro import figures, pooled, render
+from repro import figures, intervals, pooled, render
 
 
 def record(seed, ids, **arms):
@@ -32,10 +32,16 @@ def test_an_item_drawn_twice_counts_once():
 
 
 def test_interval_of_paired_differences():
-    assert pooled.interval(np.arange(4.0)) is None
-    assert pooled.interval(np.full(6, 0.25)) == (0.25, 0.25)
-    low, high = pooled.interval(np.arange(10.0))
+    assert intervals.of_mean(np.arange(4.0)) is None
+    assert intervals.of_mean(np.full(6, 0.25)) == (0.25, 0.25)
+    low, high = intervals.of_mean(np.arange(10.0))
     assert 2.5 < low < 3.5 and 5.5 < high < 6.5  # 4.5 -+ 1.96 x 2.87 / sqrt(10)
+
+
+@pytest.mark.parametrize("bad", [np.zeros((5, 2)), np.array([1, 2, 3, 4, np.nan])])
+def test_an_interval_of_what_is_no_list_of_numbers_is_refused(bad):
+    with pytest.raises(ValueError, match="differences has shape"):
+        intervals.of_mean(bad)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ it is given a PagedCache: transformers would slice the 2D mask by column, and co
 match slots once entries have gone.
 """
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,7 +213,14 @@ class _Layer(CacheLayerMixin):
 
     def __init__(self, cache: PagedCache, layer: int):
         super().__init__()
-        self.cache, self.layer = cache, layer
+        self._cache, self.layer = weakref.ref(cache), layer  # no cycle: a dropped cache goes
+
+    @property
+    def cache(self) -> PagedCache:
+        return self._cache()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Layer":
+        return _Layer(memo.get(id(self.cache), self.cache), self.layer)
 
     def update(self, key_states, value_states, *_, **__):
         return self.cache.append(key_states, value_states, self.layer)

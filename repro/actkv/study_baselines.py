@@ -93,7 +93,7 @@ def start(model: Any, trace: Trace, policies: dict[str, Policy]) -> Start:
     """Read the prefix of `trace` once; every policy watches."""
     cache, prefix = PagedCache(model), trace.ids[trace.labels == PREFIX]
     with watching(model, cache, [_All(list(policies.values()))]):
-        hidden = _read(model, cache, prefix)
+        hidden = read(model, cache, prefix)
     return Start(trace, cache, hidden[:, -1:].clone(), policies)
 
 
@@ -129,12 +129,12 @@ def play(
             # It has watched nothing so far; its own way to monitor comes before the common one.
             monitor = (adaptive or {}).get("monitor", {}) | policy.monitor
             vars(policy).update((adaptive or {}) | {"monitor": monitor})
-    cache = _branch(model, begun.cache, len(arms), _room(begun, policies, budget))
+    cache = branch(model, begun.cache, len(arms), room(begun, policies, budget))
     tail, logps, judged, sizes = begun.tail.expand(len(arms), -1, -1), [], [], []
     with watching(model, cache, policies) as watch:
         for watch.phase, first, stop, over in passes(begun, rounds):
             ids = begun.trace.ids[first:stop]
-            hidden = _read(model, cache, ids)
+            hidden = read(model, cache, ids)
             if watch.phase in GENERATED:
                 before = torch.cat([tail, hidden[:, :-1]], 1)  # what predicts these tokens
                 logp = model.lm_head(before).float().log_softmax(-1)
@@ -149,7 +149,7 @@ def play(
             tail, held = hidden[:, -1:], cache.physical
             for request, policy in enumerate(policies):
                 if due(policy, held[request], budget, begun.slack, over):
-                    _evict(cache, request, policy, budget)
+                    evict(cache, request, policy, budget)
             sizes.append((held, cache.physical))
     columns = np.concatenate(judged, axis=2).transpose(1, 0, 2)  # [R, 4, n]
     sizes, prefix = np.array(sizes), np.arange(begun.protected)
@@ -185,13 +185,13 @@ class _All:
             policy.observe(*seen)
 
 
-def _read(model: Any, cache: PagedCache, ids: np.ndarray) -> torch.Tensor:
+def read(model: Any, cache: PagedCache, ids: np.ndarray) -> torch.Tensor:
     """Hidden states [R, q, width] of the same tokens `ids` [q] in every request."""
     rows = torch.as_tensor(ids, device=model.device).expand(len(cache.requests), -1)
     return model.base_model(rows, cache=cache).last_hidden_state
 
 
-def _room(begun: Start, policies: Sequence[Policy], budget: int) -> int:
+def room(begun: Start, policies: Sequence[Policy], budget: int) -> int:
     """Entries that no arm exceeds: a pool of this size need not grow, which would copy it."""
     if any(policy.trigger == "never" for policy in policies):
         return begun.length
@@ -199,7 +199,7 @@ def _room(begun: Start, policies: Sequence[Policy], budget: int) -> int:
     return min(begun.length, begun.protected + most + begun.slack + begun.longest)
 
 
-def _branch(model: Any, one: PagedCache, requests: int, room: int) -> PagedCache:
+def branch(model: Any, one: PagedCache, requests: int, room: int) -> PagedCache:
     """A cache of `requests`, `room` entries each, that all hold those of `one`'s only request."""
     many = PagedCache(model, requests, blocks=requests * -(-room // one.pool.block))
     many.prepare(np.ones((requests, one.physical[0]), dtype=bool))
@@ -209,7 +209,7 @@ def _branch(model: Any, one: PagedCache, requests: int, room: int) -> PagedCache
     return many
 
 
-def _evict(cache: PagedCache, request: int, policy: Policy, budget: int) -> None:
+def evict(cache: PagedCache, request: int, policy: Policy, budget: int) -> None:
     held = cache.physical[request]
     kept = policy.select(held, budget, lambda layer: cache.keys(layer, request))
     if kept.shape[1] < held:

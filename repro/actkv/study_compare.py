@@ -98,16 +98,6 @@ class Study:
         return at_peak(*np.transpose([self.point(p, "actkv") for p in self.found]), ROOM)
 
 
-def interval(differences: Any, seed: int, draws: int = 10_000) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of the mean of paired `differences` [traces]."""
-    values = np.asarray(differences, dtype=float)
-    if values.ndim != 1 or values.size < 2:
-        raise ValueError(f"differences has shape {values.shape}; accepted: [n], n >= 2.")
-    picked = np.random.default_rng(seed).integers(0, values.size, (draws, values.size))
-    low, high = np.quantile(values[picked].mean(1), (0.025, 0.975))
-    return float(low), float(high)
-
-
 def at_peak(peaks: Any, values: Any, peak: float) -> float:
     """`values` [budgets], interpolated linearly to where the peaks reach `peak`; NaN outside."""
     order = np.argsort(peaks, kind="stable")

@@ -48,7 +48,7 @@ def write(
     rounds: only the first ones. ended: whether the tokens so far are a complete call. same:
     whether they say what the recorded ids say.
     """
-    cache = study_baselines._branch(model, begun.cache, 1, begun.length + most)
+    cache = study_baselines.branch(model, begun.cache, 1, begun.length + most)
     tail, calls = begun.tail, []
     for phase, first, stop, _ in passes(begun, rounds):
         ids = begun.trace.ids[first:stop]
@@ -57,10 +57,10 @@ def write(
             with draft.draft(cache):
                 while len(said) < most and not (said and ended(said)):
                     said.append(int(model.lm_head(last)[0, -1].argmax()))
-                    last = study_baselines._read(model, cache, np.array(said[-1:]))
+                    last = study_baselines.read(model, cache, np.array(said[-1:]))
             at = int(begun.trace.rounds[first])
             calls.append(Call(at, np.array(said), same(said, ids)))
-        tail = study_baselines._read(model, cache, ids)[:, -1:]
+        tail = study_baselines.read(model, cache, ids)[:, -1:]
     return calls
 
 
@@ -80,8 +80,8 @@ def follow(
     """
     policies = deepcopy([begun.policies[arm] for arm in arms])
     longest = max(len(call.tokens) for call in calls)
-    room = study_baselines._room(begun, policies, budget) + longest
-    cache = study_baselines._branch(model, begun.cache, len(arms), room)
+    room = study_baselines.room(begun, policies, budget) + longest
+    cache = study_baselines.branch(model, begun.cache, len(arms), room)
     tail, agreed, waiting = begun.tail.expand(len(arms), -1, -1), [], iter(calls)
     with watching(model, cache, policies) as watch:
         for watch.phase, first, stop, over in passes(begun, rounds):
@@ -91,15 +91,15 @@ def follow(
                 with draft.draft(cache):
                     before = [tail]
                     if len(tokens) > 1:
-                        before.append(study_baselines._read(model, cache, tokens[:-1]))
+                        before.append(study_baselines.read(model, cache, tokens[:-1]))
                 choices = model.lm_head(torch.cat(before, 1)).argmax(-1).cpu().numpy()
                 agreed.append(_parts(choices, tokens))
                 watch.policies = policies
-            tail = study_baselines._read(model, cache, begun.trace.ids[first:stop])[:, -1:]
+            tail = study_baselines.read(model, cache, begun.trace.ids[first:stop])[:, -1:]
             held = cache.physical
             for request, policy in enumerate(policies):
                 if due(policy, held[request], budget, begun.slack, over):
-                    study_baselines._evict(cache, request, policy, budget)
+                    study_baselines.evict(cache, request, policy, budget)
     return dict(zip(arms, np.transpose(agreed), strict=True))
 
 

@@ -7,7 +7,6 @@ pages runs on one thread; so should everything beside it (`torch.set_num_threads
 (arXiv 2609.31395, abstract; notes 5.5 and 7.3.)
 """
 
-import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -80,7 +79,6 @@ def measure(model: Any, arms: Sequence[Arm], steps: int, repeats: int, seed: int
     for repeat in range(repeats):
         for arm in arms[:: (-1) ** repeat]:
             _time(model, arm, steps, seed + repeat)
-            gc.collect()  # a PagedCache and its layers refer to each other
 
 
 @torch.inference_mode()

@@ -180,4 +180,4 @@ def _evict_due(
 ) -> None:
     for request, policy in enumerate(policies):
         if due(policy, cache.physical[request], budget, slack, round_over):
-            study_baselines._evict(cache, request, policy, budget)
+            study_baselines.evict(cache, request, policy, budget)

@@ -220,15 +220,6 @@ def test_bad_policies_are_named(text):
         study_arms.chosen(text)
 
 
-def test_bootstrap_interval():
-    assert study_compare.interval([0.25] * 6, seed=0) == (0.25, 0.25)
-    low, high = study_compare.interval(np.arange(10), seed=0)
-    assert 2.5 < low < 3.5 and 5.5 < high < 6.5  # 4.5 -+ 1.96 x 2.87 / sqrt(10)
-    assert study_compare.interval(np.arange(10), seed=0) == (low, high)
-    with pytest.raises(ValueError, match="accepted"):
-        study_compare.interval([1.0], seed=0)
-
-
 def test_interpolation_at_a_peak():
     assert study_compare.at_peak([0.4, 0.2], [0.9, 0.8], 0.25) == pytest.approx(0.825)
     assert np.isnan(study_compare.at_peak([0.4, 0.2], [0.9, 0.8], 0.1))

@@ -1,7 +1,9 @@
 """The paged cache: the invariants of the notes, 7.2, on a random Llama and the real model."""
 
+import copy
 import re
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -313,6 +315,25 @@ def test_an_eviction_inside_a_pass_and_a_reordering_are_refused():
         cache.evict([[0], [0]])
     with pytest.raises(NotImplementedError, match="one beam"):
         cache.crop(-1)
+
+
+def test_a_copy_is_on_its_own():
+    one = PagedCache(tiny(), 1)
+    tiny()(tokens(20), cache=one)
+    two = copy.deepcopy(one)
+    one.evict(np.tile(np.arange(4), (LAYERS, 1)))
+    said = tiny()(tokens(3), cache=two).logits
+    whole = tiny()(torch.cat([tokens(20), tokens(3)], 1), use_cache=False).logits[:, 20:]
+    torch.testing.assert_close(said, whole, atol=1e-4, rtol=0)
+    assert one.physical == [4] and two.physical == [23]
+
+
+def test_a_dropped_cache_is_gone_at_once():
+    one = PagedCache(tiny(), 1)
+    tiny()(tokens(20), cache=one)
+    seen = weakref.ref(one)
+    del one
+    assert seen() is None
 
 
 def test_checks_are_green_and_fast():
