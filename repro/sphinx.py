@@ -104,7 +104,8 @@ def fingerprint() -> str:
         [s.key, s.profile, s.seed, s.state, s.why, s.record and s.record["started"]]
         for s in evidence.statuses()
     ]
-    makers = [*STATIC.iterdir(), *(ROOT / "repro").glob("*.py")]
+    here = ROOT / "repro"
+    makers = [*STATIC.iterdir(), *here.glob("*.py"), *here.glob("evidence/*.py")]
     made = {path.name: files.sha256(path) for path in makers if path.is_file()}
     return files.digest([states, evidence.claims_file(), made])
 
