@@ -1,4 +1,4 @@
-"""The command line: ``repro list | run | status | ledger | fetch | book``.
+"""The command line: ``repro list | run | status | ledger | compare | fetch | book``.
 
 Modules that a command needs are imported inside it, so that ``repro --help`` is instant.
 """
@@ -187,6 +187,53 @@ def ledger(check: bool) -> None:
             claim["id"], verdict.level, " ".join(verdict.flags), "; ".join(verdict.missing)
         )
     console.print(table)
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--data", type=click.Path(exists=True, file_okay=False), help="Check the splits' files."
+)
+def compare(paths: tuple[str, ...], data: str | None) -> None:
+    """Arms held against a baseline, item by item; an unfair set is refused, by the rule's name.
+
+    \b
+    Example:
+      repro compare baseline.json candidate.json
+    """
+    from pathlib import Path
+
+    from repro.compare import load, manifest, report
+
+    held, runs, sealed = load.load([Path(path) for path in paths])
+    if data:
+        manifest.check_files(held, Path(data))
+    found = report.report(held, runs, sealed)
+    for split in ("validation", "test") if found.opened else ("validation",):
+        table = Table(
+            "arm", "role", found.metric, "by seed", "difference", "95 %", "p (Holm)", "detectable",
+            title=f"{split}: {held['question']}",
+        )  # fmt: skip
+        for arm in found.arms.values():
+            table.add_row(*_compared(arm, split))
+        console.print(table)
+    for arm in found.arms.values():
+        if arm.verdict:
+            click.echo(f"{arm.arm}: {arm.verdict} ({'; '.join(arm.reasons)}).")
+    click.echo(f"Chosen by validation: {found.chosen}. Intervals cover {found.covers}.")
+    for note in found.notes:
+        click.echo(f"- {note}")
+
+
+def _compared(arm, split: str) -> list[str]:
+    """One row of the table that `compare` prints."""
+    scores = arm.scores[split]
+    row = [arm.arm, arm.role, f"{sum(scores) / len(scores):.3f}"]
+    row.append(" ".join(f"{score:.3f}" for score in scores))
+    if not (d := arm.differences.get(split)):
+        return row
+    row += [f"{d.mean:+.3f}", f"{d.interval[0]:+.3f} to {d.interval[1]:+.3f}"]
+    return [*row, "" if arm.p_holm is None else f"{arm.p_holm:.4f}", f"{d.detectable:.3f}"]
 
 
 @main.command()
