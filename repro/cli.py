@@ -164,15 +164,21 @@ def status() -> None:
 
 @main.command()
 @click.option("--check", is_flag=True, help="Exit 1 when anything says more than the evidence.")
-def ledger(check: bool) -> None:
+@click.option("--explain", metavar="CLAIM", help="One claim: what is on file, what is missing.")
+def ledger(check: bool, explain: str | None) -> None:
     """Every claim with its computed level and what the next level needs.
 
     \b
     Examples:
       repro ledger
       repro ledger --check
+      repro ledger --explain actkv-sign
     """
     from repro import evidence, levels
+
+    if explain:
+        click.echo(levels.explain(explain))
+        return
 
     if check:
         found = levels.check()
@@ -187,6 +193,29 @@ def ledger(check: bool) -> None:
             claim["id"], verdict.level, " ".join(verdict.flags), "; ".join(verdict.missing)
         )
     console.print(table)
+
+
+@main.command()
+@click.argument("path", metavar="RECORD", type=click.Path(exists=True, dir_okay=False))
+@click.option("--accept", is_flag=True, help="Keep it as a confirmation, if it agrees.")
+def verdict(path: str, accept: bool) -> None:
+    """Does a record made elsewhere agree with those on file? Exit 1 where it does not.
+
+    \b
+    Example:
+      repro verdict seed-47.json
+    """
+    from pathlib import Path
+
+    from repro import records
+    from repro.evidence import verdict as verdicts
+
+    record = records.load(Path(path))
+    reading = verdicts.read(record)
+    click.echo(f"{reading.verdict}: {reading.why}.")
+    if accept:
+        click.echo(f"Kept as {os.path.relpath(verdicts.accept(record, reading))}.")
+    sys.exit(reading.verdict != "inside")
 
 
 @main.command()

@@ -57,6 +57,8 @@ def judge(claim: dict[str, Any]) -> Verdict:
         missing = [f"re-execute {s.key} ({s.profile}, seed {s.seed}): {s.why}" for s in stale]
     if level and any(s.record["comparisons"] for s in held):
         flags.append("paired")
+    if level and _confirmed(on_file):
+        flags.append("re-verified")
     findings = tuple(_finding(expected, held) for expected in claim.get("expects", ()))
     if level and any(f.seeds and not f.held for f in findings):
         flags.append("negative")
@@ -65,6 +67,40 @@ def judge(claim: dict[str, Any]) -> Verdict:
     planned = [*claim["needs"].get(_next(level), ())] if level < 3 else []
     reasons = tuple(dict.fromkeys([*missing, *planned]))
     return Verdict(LEVELS[level], tuple(flags), reasons, len(held), findings)
+
+
+def explain(name: str) -> str:
+    """One claim in words: what is published, what is on file, what the next level takes.
+
+    Raises ReproError for an unknown claim.
+    """
+    claim = next((c for c in evidence.claims() if c["id"] == name), None)
+    if claim is None:
+        known = ", ".join(c["id"] for c in evidence.claims())
+        raise ReproError(f"Claim {name!r} is unknown; there are: {known}.")
+    verdict, published = judge(claim), claim["published"]
+    lines = [f"{name}: {claim['title']}", f"Level: {verdict.level}"]
+    if verdict.flags:
+        lines.append(f"Flags: {', '.join(verdict.flags)}")
+    if published:
+        lines.append(f"Published: {published['value']} ({published['where']})")
+    lines.append("On file:")
+    seen = [
+        s
+        for k in claim["evidence"]["notebooks"]
+        for s in _on_file(k, claim["evidence"].get("profile"))
+    ]
+    for s in seen:
+        why = f": {s.why}" if s.why else ""
+        lines.append(f"  {s.key}, {s.profile}, seed {s.seed}: {s.state}{why}")
+    lines += [] if seen else ["  nothing"]
+    for found in verdict.findings:
+        lines.append(f"  {found.text}: in {found.held} of {found.seeds} seeds")
+    if verdict.level != LEVELS[-1]:
+        lines.append(f"Missing for {_next(LEVELS.index(verdict.level))}:")
+        lines += [f"  - {text}" for text in verdict.missing]
+    lines += ["Deviations:", *(f"  - {text}" for text in claim["deviations"])]
+    return "\n".join(lines)
 
 
 def _on_file(key: str, profile: str | None) -> list[Status]:
@@ -145,6 +181,16 @@ def informative(comparison: dict[str, Any]) -> bool:
     """Whether any two arms differ on any item: identical arms say nothing, not 'no effect'."""
     first, *others = comparison["arms"].values()
     return any(other != first for other in others)
+
+
+def _confirmed(on_file: dict[str, Any]) -> bool:
+    """Whether a record made elsewhere was accepted for every notebook of the claim."""
+    from repro.evidence import verdict  # scipy takes a while, and most claims have none
+
+    folders = [verdict.CONFIRMATIONS / key for key in on_file["notebooks"]]
+    return all(f.is_dir() for f in folders) and all(
+        verdict.confirmations(key, on_file.get("profile")) for key in on_file["notebooks"]
+    )
 
 
 def _has(held: list[Status], key: str) -> bool:
