@@ -12,6 +12,7 @@ from filelock import FileLock
 
 from repro import evidence
 from repro.errors import ReproError
+from repro.evidence import prose
 from repro.paths import BUILD, ROOT
 
 HTML = BUILD / "html"
@@ -47,8 +48,9 @@ def _tail(text: str) -> str:
 
 
 def faults() -> list[str]:
-    """Stale pages, links that lead nowhere, pictures without words, requests to other hosts."""
+    """Stale pages, links that lead nowhere, pictures without words, other hosts, wrong badges."""
     found = [f"{s.key} is {s.state}: {s.why}" for s in _live() if s.state == "stale"]
+    found += prose.badges(HTML)
     pages = {path: Page(path) for path in sorted(HTML.rglob("*.html"))}
     for path, page in pages.items():
         name = path.relative_to(HTML)

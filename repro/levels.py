@@ -10,8 +10,8 @@ from typing import Any
 
 from repro import evidence, notebooks, profiles, records, redact
 from repro.errors import ReproError
-from repro.evidence import Status
-from repro.paths import EVIDENCE, ROOT
+from repro.evidence import Status, prose
+from repro.paths import EVIDENCE
 
 LEVELS = ("gap", "mechanism", "diagnostic", "reproduction")
 SEEDS_NEEDED = 3
@@ -218,7 +218,8 @@ def check() -> list[str]:
         for expected in claim.get("expects", ()) if names else ():
             asked = {v for v in expected.values() if isinstance(v, str)}
             found += [f"claim {claim['id']}: no metric {n!r}" for n in sorted(asked - names)]
-    return found + [f"record {p}: {e}" for p, e in _bad_records()] + _overclaims()
+    found += [f"record {p}: {e}" for p, e in _bad_records()]
+    return found + prose.overclaims() + prose.overclaimed(evidence.claims_file()) + prose.badges()
 
 
 def _bad_records() -> list[tuple[str, str]]:
@@ -242,14 +243,3 @@ def _bad_records() -> list[tuple[str, str]]:
         if problem := redact.leaks(record):
             bad.append((str(place), f"it holds a path or a name of a machine: {problem}"))
     return bad
-
-
-def _overclaims() -> list[str]:
-    """Pages and notebooks that type a level or claim a reproduction in words."""
-    found = []
-    phrases = ("reproduces the paper", "we reproduce the paper", "fully reproduced", "eb-level")
-    pages = [*ROOT.glob("book/**/*.md"), *ROOT.glob("notebooks/*/*.ipynb"), *ROOT.glob("*.md")]
-    for path in pages:
-        text = " ".join(path.read_text().lower().split())
-        found += [f"{path.relative_to(ROOT)}: says {p!r}" for p in phrases if p in text]
-    return found

@@ -126,13 +126,6 @@ def test_the_claims_file_is_sound_and_complete():
             assert levels.judge(claim).level == "gap"
 
 
-def test_prose_that_overclaims_is_found(tmp_path, monkeypatch):
-    (tmp_path / "book").mkdir()
-    (tmp_path / "book" / "x.md").write_text("This chapter\nreproduces the paper.")
-    monkeypatch.setattr(levels, "ROOT", tmp_path)
-    assert levels._overclaims() == ["book/x.md: says 'reproduces the paper'"]
-
-
 def test_unknown_paper():
     with pytest.raises(ReproError, match="Paper 'x' is unknown"):
         evidence.claims("x")
