@@ -195,6 +195,34 @@ def ledger(check: bool, explain: str | None) -> None:
     console.print(table)
 
 
+@main.group("evidence", cls=Commands)
+def evidence_() -> None:
+    """What the evidence rests on."""
+
+
+@evidence_.command("faults")
+@click.argument("target", required=False)
+def faults(target: str | None) -> None:
+    """Plant every deliberate fault, and list the checks that it turns red.
+
+    \b
+    Examples:
+      repro evidence faults
+      repro evidence faults actkv/confidence
+    """
+    from repro.evidence import teeth
+
+    sound = True
+    for key in _keys(target, everything=not target):
+        found = teeth.bite(key)
+        sound &= found.sound
+        click.echo(f"{key}: {found.checks - len(found.red)} of {found.checks} checks green as is.")
+        for name, red in found.caught.items():
+            said = ", ".join(red) or "NOT CAUGHT"
+            click.echo(f"  {name} ({found.summaries[name].rstrip('.')}): {said}")
+    sys.exit(not sound)
+
+
 @main.command()
 @click.argument("path", metavar="RECORD", type=click.Path(exists=True, dir_okay=False))
 @click.option("--accept", is_flag=True, help="Keep it as a confirmation, if it agrees.")

@@ -1,8 +1,9 @@
 """Deliberate faults kill checks, and a fault that kills none is told."""
 
 import pytest
+from click.testing import CliRunner
 
-from repro import faults
+from repro import cli, faults
 from repro.actkv import confidence_checks, confidence_faults
 from repro.errors import ReproError
 from repro.evidence import teeth
@@ -36,3 +37,15 @@ def test_a_notebook_without_tables_is_named(monkeypatch):
     monkeypatch.setattr(teeth.notebooks, "read", lambda key: type("N", (), {"cells": ("x = 1",)}))
     with pytest.raises(ReproError, match="some/where imports no CHECKS"):
         teeth.bite("some/where")
+
+
+def test_the_command_lists_each_fault_and_fails_where_one_is_not_caught(monkeypatch):
+    arguments = ["evidence", "faults", "actkv/confidence"]
+    found = CliRunner().invoke(cli.main, arguments)
+    assert found.exit_code == 0 and "NOT CAUGHT" not in found.output
+    assert all(name in found.output for name in confidence_faults.FAULTS)
+    target = next(iter(confidence_faults.FAULTS.values())).target
+    idle = faults.Fault("changes nothing", target, lambda original: original)
+    monkeypatch.setitem(confidence_faults.FAULTS, "idle", idle)
+    found = CliRunner().invoke(cli.main, arguments)
+    assert found.exit_code == 1 and "idle (changes nothing): NOT CAUGHT" in found.output
