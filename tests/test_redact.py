@@ -178,6 +178,13 @@ def test_hostile_pictures_are_refused(svg):
     assert "image/svg+xml" not in cleaned({"image/svg+xml": svg})["data"]
 
 
+def test_a_picture_inside_a_picture_stays_whole():
+    inside = "data:image/png;base64,iVBORw0KGgo\n/ab/cd/ef+Gh/srv/s/a=="
+    path = "/".join(["", "srv", "s", "a.py"])
+    shown = redact._svg(f'<svg><image href="{inside}"/><text>{path}</text></svg>')
+    assert inside in shown and path not in shown and "…/a.py" in shown
+
+
 @pytest.mark.parametrize(
     "said",
     ["\x1b[32m/srv/s/a.py", "file:///srv/s/a", "A=/a/b:/srv/s/a", "<//srv/s/a>", "x:/srv/s/a"],
