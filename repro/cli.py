@@ -1,4 +1,4 @@
-"""The command line: ``repro list | run | status | ledger | compare | fetch | book``.
+"""The command line: ``repro list | run | status | ledger | evidence | verdict | compare | …``.
 
 Modules that a command needs are imported inside it, so that ``repro --help`` is instant.
 """
@@ -277,6 +277,10 @@ def compare(paths: tuple[str, ...], data: str | None) -> None:
     for arm in found.arms.values():
         if arm.verdict:
             click.echo(f"{arm.arm}: {arm.verdict} ({'; '.join(arm.reasons)}).")
+        for split, d in arm.differences.items():
+            if None not in d.mcnemar:
+                exact = ", ".join(f"{p:.3g}" for p in d.mcnemar)
+                click.echo(f"  {split}: p of McNemar's test by seed: {exact}")
     click.echo(f"Chosen by validation: {found.chosen}. Intervals cover {found.covers}.")
     for note in found.notes:
         click.echo(f"- {note}")

@@ -8,7 +8,7 @@ leads one to expect is tested against the records seed by seed, and a disagreeme
 from dataclasses import dataclass
 from typing import Any
 
-from repro import evidence, notebooks, profiles, records, redact
+from repro import evidence, notebooks, profiles, records, sanitize
 from repro.errors import ReproError
 from repro.evidence import Status, prose
 from repro.paths import EVIDENCE
@@ -40,7 +40,7 @@ class Verdict:
 def judge(claim: dict[str, Any]) -> Verdict:
     """The level of `claim` from what is on file, and the reasons it is not higher."""
     on_file = claim["evidence"]
-    seen = [s for key in on_file["notebooks"] for s in _on_file(key, on_file.get("profile"))]
+    seen = _seen(on_file)
     held = [s for s in seen if s.record]
     missing = _lacks_mechanism(on_file, held)
     level = 0
@@ -85,11 +85,7 @@ def explain(name: str) -> str:
     if published:
         lines.append(f"Published: {published['value']} ({published['where']})")
     lines.append("On file:")
-    seen = [
-        s
-        for k in claim["evidence"]["notebooks"]
-        for s in _on_file(k, claim["evidence"].get("profile"))
-    ]
+    seen = _seen(claim["evidence"])
     for s in seen:
         why = f": {s.why}" if s.why else ""
         lines.append(f"  {s.key}, {s.profile}, seed {s.seed}: {s.state}{why}")
@@ -101,6 +97,10 @@ def explain(name: str) -> str:
         lines += [f"  - {text}" for text in verdict.missing]
     lines += ["Deviations:", *(f"  - {text}" for text in claim["deviations"])]
     return "\n".join(lines)
+
+
+def _seen(on_file: dict[str, Any]) -> list[Status]:
+    return [s for key in on_file["notebooks"] for s in _on_file(key, on_file.get("profile"))]
 
 
 def _on_file(key: str, profile: str | None) -> list[Status]:
@@ -240,6 +240,19 @@ def _bad_records() -> list[tuple[str, str]]:
             "",
         ):
             bad.append((str(place), "it is of another notebook or seed, or of a fault"))
-        if problem := redact.leaks(record):
-            bad.append((str(place), f"it holds a path or a name of a machine: {problem}"))
+        bad += _dirty(str(place), record)
+    for path in sorted((EVIDENCE / "confirmations").glob("*/*/*/*.json")):
+        place = str(path.relative_to(EVIDENCE))
+        try:
+            bad += _dirty(place, records.load(path))
+        except ReproError as error:
+            bad.append((place, str(error)))
     return bad
+
+
+def _dirty(place: str, record: dict[str, Any]) -> list[tuple[str, str]]:
+    try:
+        sanitize.require_clean(record, "it", sanitize.RECORD_HASHES)
+    except ReproError as error:
+        return [(place, str(error))]
+    return []

@@ -36,6 +36,9 @@ class Profile:
     tolerance: float = 0.01
     tolerances: dict[str, float] = field(default_factory=dict)
 
+    def tolerance_of(self, key: str) -> float:
+        return self.tolerances.get(key, self.tolerance)
+
 
 def names() -> list[str]:
     return ["default", *sorted(p.stem for p in FOLDER.glob("*.yml"))]

@@ -70,17 +70,6 @@ def text(value: str) -> str:
     return value
 
 
-def leaks(value: Any, where: str = "$") -> str:
-    """Where in plain data a string holds what `text` would replace; "" where none does."""
-    if isinstance(value, dict):
-        found = [leaks(v, f"{where}.{k}") or leaks(k, f"{where}.{k}") for k, v in value.items()]
-    elif isinstance(value, list):
-        found = [leaks(v, f"{where}[{i}]") for i, v in enumerate(value)]
-    else:
-        found = [where] if isinstance(value, str) and text(value) != value else []
-    return next(filter(None, found), "")
-
-
 def _cell(cell: dict[str, Any]) -> dict[str, Any]:
     kept = {
         "cell_type": cell["cell_type"],

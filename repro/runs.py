@@ -18,7 +18,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from repro import digest, files, notebooks, profiles, records, redact, repeat, store
+from repro import digest, files, notebooks, profiles, records, redact, repeat, sanitize, store
 from repro.errors import BadParameter, ReproError
 from repro.paths import BUILD
 from repro.supervise import stop, supervise
@@ -110,7 +110,7 @@ def plan(
         inputs=digest.inputs(notebook, values),
         profile=profile if chosen.seeds and not given else "default",
         limits=chosen.limits,
-        tolerance=chosen.tolerances.get(key, chosen.tolerance),
+        tolerance=chosen.tolerance_of(key),
     )
 
 
@@ -161,10 +161,9 @@ def judge(run: Run, executed: dict[str, Any]) -> Outcome:
     if record is None:
         return Outcome(run, "failed", "no record, or several: run.finish() did not complete once")
     records.validate(record)
-    if problem := redact.leaks(record):
-        return Outcome(
-            run, "failed", f"the record holds a path or a name of this machine: {problem}"
-        )
+    if found := sanitize.scan(record, sanitize.RECORD_HASHES):
+        says = f"{found[0].pointer}: {found[0].kind}"
+        return Outcome(run, "failed", f"the record holds what must not be committed: {says}")
     if record["notebook"] != run.key or record["parameters"] != run.inputs["parameters"]:
         return Outcome(run, "failed", "the record is of another run")
     if record["digest"] != run.digest:

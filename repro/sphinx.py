@@ -15,7 +15,7 @@ from docutils.statemachine import StringList
 
 import repro
 from repro import evidence, figures, files, redact, render, store
-from repro.paths import BUILD, NOTEBOOKS, ROOT
+from repro.paths import BUILD, EVIDENCE, NOTEBOOKS, ROOT
 
 _PREFIX = "notebooks/"
 STATIC = ROOT / "book" / "_static"
@@ -107,7 +107,8 @@ def fingerprint() -> str:
     here = ROOT / "repro"
     makers = [*STATIC.iterdir(), *here.glob("*.py"), *here.glob("evidence/*.py")]
     made = {path.name: files.sha256(path) for path in makers if path.is_file()}
-    return files.digest([states, evidence.claims_file(), made])
+    kept = [files.sha256(p) for p in sorted((EVIDENCE / "confirmations").rglob("*.json"))]
+    return files.digest([states, evidence.claims_file(), made, kept])
 
 
 def drop_thebe(app: Any, pagename: str, template: str, context: dict, doctree: Any) -> None:

@@ -362,7 +362,7 @@ def test_noise_and_children_neither_stop_nor_outlive_a_run(project, source):
 @pytest.mark.parametrize(
     "source, says",
     [
-        ("run.check('cwd', True, '/srv/ada/secret/x')", "path or a name of this machine"),
+        ("run.check('cwd', True, '/srv/ada/secret/x')", "/checks/1/sentence: absolute_path"),
         ("from repro.records import MIME\nfrom IPython.display import display\n"
          "display({MIME: {}, 'text/plain': 'x'}, raw=True)", "no record, or several"),
     ],

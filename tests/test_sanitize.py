@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
+from repro import sanitize
 from repro.errors import ReproError
-from repro.evidence import sanitize
-from repro.evidence.sanitize import RECORD_HASHES, Finding, require_clean, scan, scan_notebook
 from repro.paths import BUILD, EVIDENCE
+from repro.sanitize import RECORD_HASHES, Finding, require_clean, scan, scan_notebook
 
 # In pieces, so that this file holds none. Each row is found by one rule only, see the last test.
 SECRETS = [

@@ -14,6 +14,6 @@ stricter.
 """
 
 from repro.compare import choice, load, manifest, paired, report, rules
-from repro.compare.rules import Refused
+from repro.compare.refused import Refused
 
 __all__ = ["Refused", "choice", "load", "manifest", "paired", "report", "rules"]

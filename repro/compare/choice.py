@@ -10,7 +10,7 @@ import numpy as np
 from repro import files
 from repro.compare import manifest as frozen
 from repro.compare import rules
-from repro.compare.rules import Refused
+from repro.compare.refused import Refused
 
 
 def select(manifest: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import schemas
-from repro.compare.rules import Refused
+from repro.compare.refused import Refused
 from repro.errors import ReproError
 
 

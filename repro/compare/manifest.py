@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import files, schemas
-from repro.compare.rules import Refused
+from repro.compare.refused import Refused
 
 ROLES = ("baseline", "candidate", "untouched", "zero_learning_rate", "other_data_seed", "placebo")
 SANITY = ROLES[2:]
@@ -32,6 +32,7 @@ def freeze(
     checkpoint_rule: str,
     settings: int = 1,
     constraint: str | None = None,
+    worst: float = 0.0,
     tolerance: float = 1e-9,
 ) -> dict[str, Any]:
     """The manifest, checked.
@@ -40,7 +41,8 @@ def freeze(
     matter. arms: name -> role, one of `ROLES`. caps: what every arm may use, such as updates,
     tokens a generation or FLOPs. splits: from `split`, for train, validation and test. settings:
     hyper-parameter settings each arm may try. constraint: the cap under test, which has to bind
-    somewhere. tolerance: a smaller difference of validation means is a tie.
+    somewhere. worst: score of an item that was cut off or gave no answer.
+    tolerance: a smaller difference of validation means is a tie.
 
     Raises Refused, naming the rule.
     """
@@ -56,6 +58,7 @@ def freeze(
         "checkpoint_rule": checkpoint_rule,
         "settings": settings,
         "constraint": constraint,
+        "worst": float(worst),
         "tolerance": float(tolerance),
     }
     check(made)
@@ -80,8 +83,8 @@ def check(manifest: dict[str, Any]) -> None:
 def split(items: Mapping[str, str], source: str, revision: str) -> dict[str, Any]:
     """One split: its items by id, each with the hash of its text.
 
-    items: id -> text. The text is compared without case, marks and spacing, so that an item
-    counts as the same when only those differ.
+    items: id -> text. An item counts as the same when only case, accents, punctuation or spacing
+    differ.
     """
     ids = sorted(items)
     return {
@@ -93,9 +96,10 @@ def split(items: Mapping[str, str], source: str, revision: str) -> dict[str, Any
 
 
 def plain(text: str) -> str:
-    """`text` without case, accents, marks and spacing; digits stay."""
+    """`text` without case, accents, punctuation and spacing; numbers and operators stay."""
     text = unicodedata.normalize("NFKD", text).casefold()
-    return re.sub(r"[\W_]+", "", text)
+    text = "".join(c for c in text if not unicodedata.combining(c))
+    return " ".join(re.findall(r"[^\W_]+|[-+*/=<>^%×÷−]", text))
 
 
 def digest(manifest: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ as the margin would have been seen. *uninformative*: the runs could not have sho
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -158,9 +158,7 @@ def _judged(manifest, runs, arms: dict[str, ArmReport], base: str) -> dict[str, 
             judged[name] = arm
             continue
         word, reasons = _verdict(manifest, runs, arm, adjusted.get(name))
-        judged[name] = ArmReport(
-            **vars(arm) | {"p_holm": adjusted.get(name), "verdict": word, "reasons": reasons}
-        )
+        judged[name] = replace(arm, p_holm=adjusted.get(name), verdict=word, reasons=reasons)
     return judged
 
 
@@ -209,7 +207,7 @@ def _notes(manifest, arms: dict[str, ArmReport], base: str):
         yield f"With {seeds} seeds the intervals cover items only."
     for arm in arms.values():
         seen = arm.differences.get("validation")
-        if arm.role == "candidate" and seen.detectable > manifest["margin"]:
+        if arm.role == "candidate" and not seen.side and seen.detectable > manifest["margin"]:
             yield (
                 f"Validation is too small to choose {arm.arm} or not: what it can see, "
                 f"{seen.detectable:.3g}, is above the margin."

@@ -4,37 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from repro import schemas
-from repro.errors import ReproError
-
-RULES = {
-    "one_baseline": "exactly one arm is the baseline",
-    "two_arms": "at least one candidate stands against the baseline",
-    "three_seeds": "at least three different seeds",
-    "known_constraint": "the constraint under test is one of the caps",
-    "disjoint_splits": "no item, by id or by text, is in two splits or twice in one",
-    "revision_checked": "the files on disk are those that the manifest names",
-    "same_manifest": "every run was made under the same manifest",
-    "all_runs": "every arm has one run for every seed, and no other",
-    "equal_caps": "all arms have the caps of the manifest",
-    "equal_effort": "every arm tried as many settings, and looked as often at validation",
-    "matched_start": "in a seed all arms start from the same weights",
-    "matched_order": "in a seed all arms see the training items in the same order",
-    "matched_first_rollout": "in a seed all arms write the same tokens before the first update",
-    "missing_pair": "every run has an outcome for every item of the split",
-    "zero_learning_rate": "a zero learning rate leaves every outcome as the start's",
-    "test_before_selection": "no test outcome is there before the choice is sealed",
-    "selected_by_validation": "the sealed choice is the one that validation alone makes",
-    "test_opened_once": "one sealed choice a manifest opens the test",
-    "sealed_checkpoints": "what is tested are the sealed checkpoints",
-}
-
-
-class Refused(ReproError):
-    """A set of runs that cannot be compared. rule: a name of `RULES`."""
-
-    def __init__(self, rule: str, found: str):
-        self.rule = rule
-        super().__init__(f"Refused by the rule {rule} ({RULES[rule]}): {found}.")
+from repro.compare import manifest as frozen
+from repro.compare.refused import Refused
 
 
 def check(manifest: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> None:
@@ -43,8 +14,6 @@ def check(manifest: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Non
     runs: one an arm and seed, fields as in evidence/schema/comparison.json.
     Raises Refused with the first rule that is broken, ReproError for a malformed run, NaN included.
     """
-    from repro.compare import manifest as frozen
-
     frozen.check(dict(manifest))
     schemas.check("comparison", {"manifest": manifest, "runs": list(runs)}, "Comparison")
     name = frozen.digest(manifest)
@@ -98,6 +67,10 @@ def _complete(manifest: Mapping[str, Any], run: Mapping[str, Any], split: str) -
         raise Refused("missing_pair", f"{_of(run)}, {split}: {len(odd)} items, first {odd[0]!r}")
     if strange := sorted(run[split]["unfinished"].keys() - wanted):
         raise Refused("missing_pair", f"{_of(run)}, {split}: no item {strange[0]!r}")
+    for item, why in run[split]["unfinished"].items():
+        if (score := run[split]["scores"][item]) != manifest["worst"]:
+            says = f"{_of(run)}, {split}: {item!r} is {why} and scores {score:g}"
+            raise Refused("unfinished_is_worst", says)
 
 
 def _zero(manifest: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> None:

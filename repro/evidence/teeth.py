@@ -6,10 +6,12 @@ notebook: all checks as they are, then once under every planted fault.
 
 import ast
 import importlib
+import sys
 from dataclasses import dataclass
 
 from repro import faults, notebooks
 from repro.errors import ReproError
+from repro.paths import ROOT
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def bite(key: str) -> Teeth:
 
 
 def _table(key: str, name: str) -> dict:
+    if str(ROOT) not in sys.path:  # for kernels/, which is not installed
+        sys.path.insert(0, str(ROOT))
     for node in ast.walk(ast.parse("\n".join(notebooks.read(key).cells))):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             return getattr(importlib.import_module(node.module), name)

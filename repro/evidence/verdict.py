@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from repro import digest, evidence, files, profiles, records, redact, repeat
+from repro import digest, evidence, files, profiles, records, repeat, sanitize
 from repro.errors import ReproError
 from repro.paths import EVIDENCE
 
@@ -46,8 +46,7 @@ def read(record: dict[str, Any]) -> Reading:
         return Reading("not comparable", min(reasons.values(), key=_parameters_last))
     held = dict(found)[profile]
     if same := [one for one in held if one["parameters"]["seed"] == seed]:
-        chosen = profiles.read(profile)
-        tolerance = chosen.tolerances.get(key, chosen.tolerance)
+        tolerance = profiles.read(profile).tolerance_of(key)
         told = repeat.differences(same[0], record, tolerance)
         where = f"seed {seed} on file, to {tolerance:g}"
     elif len(held) < NEEDED:
@@ -90,8 +89,7 @@ def accept(record: dict[str, Any], reading: Reading) -> Path:
     """
     if reading.verdict != "inside":
         raise ReproError(f"A record that is {reading.verdict} is no confirmation: {reading.why}.")
-    if problem := redact.leaks(record):
-        raise ReproError(f"The record holds a path or a name of a machine: {problem}.")
+    sanitize.require_clean(record, "The record", sanitize.RECORD_HASHES)
     own = records.path(record["notebook"], reading.profile, record["parameters"]["seed"])
     if own.is_file() and records.load(own)["started"] == record["started"]:
         raise ReproError("That is the record on file itself; accepted: one of another execution.")
@@ -104,8 +102,14 @@ def accept(record: dict[str, Any], reading: Reading) -> Path:
 def confirmations(key: str, profile: str | None = None) -> list[dict[str, Any]]:
     """The accepted records of a notebook that still agree with what is on file."""
     places = sorted((CONFIRMATIONS / key).glob(f"{profile or '*'}/*.json"))
-    held = [records.load(path) for path in places]
-    return [one for one in held if read(one).verdict == "inside"]
+    return [one for one in map(_whole, places) if one and read(one).verdict == "inside"]
+
+
+def _whole(path: Path) -> dict[str, Any] | None:
+    try:
+        return records.load(path)
+    except ReproError:  # `repro ledger --check` names it
+        return None
 
 
 def _outside(record: dict[str, Any], held: list[dict[str, Any]]) -> list[str]:

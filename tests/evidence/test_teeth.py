@@ -1,5 +1,8 @@
 """Deliberate faults kill checks, and a fault that kills none is told."""
 
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -49,3 +52,9 @@ def test_the_command_lists_each_fault_and_fails_where_one_is_not_caught(monkeypa
     monkeypatch.setitem(confidence_faults.FAULTS, "idle", idle)
     found = CliRunner().invoke(cli.main, arguments)
     assert found.exit_code == 1 and "idle (changes nothing): NOT CAUGHT" in found.output
+
+
+def test_kernels_are_found_from_any_folder(tmp_path):
+    command = [sys.executable, "-m", "repro.cli", "evidence", "faults", "actkv/kernels"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "NOT CAUGHT" not in done.stdout, done.stderr
