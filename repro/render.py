@@ -8,7 +8,7 @@ import math
 import statistics
 from typing import Any
 
-from repro import evidence, intervals, levels, pooled
+from repro import evidence, intervals, levels, pooled, provenance
 from repro.evidence import Status
 
 
@@ -256,6 +256,10 @@ def _claim_card(claim: dict[str, Any]) -> str:
     if verdict.runs and verdict.findings:
         seen = [f"`{f.text}` in {f.held} of {f.seeds} seeds" for f in verdict.findings]
         lines.append(f"*Expected, and seen here:* {'; '.join(seen)}.")
+    if verdict.runs:
+        lines.append(
+            f"*Executed elsewhere:* {provenance.confirmed(claim['evidence']['notebooks'])}."
+        )
     rest = [text for text in verdict.missing if not text.startswith("deviation: ")]
     if len(rest) < len(verdict.missing):
         rest.insert(0, "runs without these deviations")

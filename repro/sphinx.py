@@ -14,7 +14,8 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 import repro
-from repro import evidence, figures, files, redact, render, store
+from repro import evidence, figures, files, provenance, redact, render, store
+from repro.evidence.receipts import pages
 from repro.paths import BUILD, EVIDENCE, NOTEBOOKS, ROOT
 
 _PREFIX = "notebooks/"
@@ -45,7 +46,8 @@ def page(key: str, text: str) -> dict[str, Any]:
     if status.state == "missing":
         extra.append(_markdown("gap", render.gap_card(key, status.why)))
     _give_words(shown)
-    tail = [_markdown("seeds", seeds)] if (seeds := render.seeds_table(key)) else []
+    ends = {"seeds": render.seeds_table(key), "foot": provenance.foot(key)}
+    tail = [_markdown(name, text) for name, text in ends.items() if text]
     shown["cells"] = [first, *extra, *rest, *tail]
     return shown
 
@@ -105,9 +107,10 @@ def fingerprint() -> str:
         for s in evidence.statuses()
     ]
     here = ROOT / "repro"
-    makers = [*STATIC.iterdir(), *here.glob("*.py"), *here.glob("evidence/*.py")]
-    made = {path.name: files.sha256(path) for path in makers if path.is_file()}
-    kept = [files.sha256(p) for p in sorted((EVIDENCE / "confirmations").rglob("*.json"))]
+    makers = [*STATIC.iterdir(), *here.glob("*.py"), *here.glob("evidence/**/*.py")]
+    made = {str(p.relative_to(ROOT)): files.sha256(p) for p in makers if p.is_file()}
+    folders = [EVIDENCE / name for name in ("confirmations", "keys", "receipts")]
+    kept = [files.sha256(p) for f in folders for p in sorted(f.rglob("*.json*"))]
     return files.digest([states, evidence.claims_file(), made, kept])
 
 
@@ -196,6 +199,22 @@ class Protocols(Computed):
         return render.protocols()
 
 
+class Receipts(Computed):
+    """``{receipts}``: all receipts, each with a link to its page where _toc.yml names that."""
+
+    def text(self) -> str:
+        return pages.listing(self.state.document.settings.env.found_docs.__contains__)
+
+
+class Receipt(Computed):
+    """``{receipt} 3f2a91c04d5e6f70``: everything that one receipt says."""
+
+    required_arguments = 1
+
+    def text(self) -> str:
+        return pages.page(self.arguments[0])
+
+
 def metric_role(name, rawtext, text, lineno, inliner, options=None, content=None):  # noqa: ARG001
     """``{metric}`actkv/confidence/share```: a measured number, from the committed records."""
     return [nodes.inline(rawtext, render.metric(text), classes=["eb-metric"])], []
@@ -212,5 +231,7 @@ def setup(app: Any) -> dict[str, Any]:
     app.add_directive("claims", Claims)
     app.add_directive("ledger", Ledger)
     app.add_directive("protocols", Protocols)
+    app.add_directive("receipts", Receipts)
+    app.add_directive("receipt", Receipt)
     app.add_role("metric", metric_role)
     return {"version": repro.__version__, "parallel_read_safe": False}

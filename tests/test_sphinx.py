@@ -44,6 +44,7 @@ def test_gap_then_fresh_then_stale(tmp_path):
     assert "eb-banner fresh" in shown and "the value is 7" in shown and "eb-gap" not in shown
     assert "1 of 1 checks green" in shown and "1 of 1 deliberate faults caught" in shown
     assert "application/vnd.repro" not in shown
+    assert "Where these outputs come from" in shown and "`seed=42`" in shown
 
     path.write_text(path.read_text().replace("# Demo", "# Demo, reworded"))
     shown = text(page(project))

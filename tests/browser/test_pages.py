@@ -51,6 +51,33 @@ def test_ledger_shows_every_paper_and_claim(visit):
     assert page.locator(".eb-level").count() >= len(evidence.claims())
 
 
+def test_ledger_narrows_by_paper_level_and_word_from_the_keyboard(visit):
+    page, troubles = visit("book/ledger.html")
+    paper, level = page.locator(".eb-filter select").all()
+    told, shown = page.locator(".eb-filter output"), page.locator(".eb-claim:visible")
+    every = shown.count()
+    assert told.inner_text() == f"{every} of {every} claims"
+    level.focus()
+    page.keyboard.press("ArrowDown")  # from all to gap
+    levels = [badge.inner_text() for badge in page.locator(".eb-claim:visible .eb-level").all()]
+    assert set(levels) == {"gap"} and len(levels) < every
+    level.select_option("all")
+    paper.select_option("MuSeR")
+    assert 0 < shown.count() < every
+    assert page.get_by_role("heading", name="MuSeR").is_visible()
+    assert not page.get_by_role("heading", name="ActKV", exact=True).is_visible()
+    page.locator(".eb-filter input").fill("no such word anywhere")
+    assert told.inner_text() == f"0 of {every} claims"
+    assert troubles == []
+
+
+def test_notebook_page_says_where_its_outputs_come_from(visit):
+    page, _ = visit("notebooks/actkv/confidence.html")
+    foot = page.locator("details.sd-dropdown")
+    foot.locator("summary").click()
+    assert "smollm2-135m" in foot.inner_text() and "torch" in foot.inner_text()
+
+
 def test_search_finds_a_word_of_a_notebook(visit):
     page, troubles = visit("search.html?q=surprisal")
     found = page.locator("ul.search li a")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from repro import cli, evidence, files, levels, profiles, records
+from repro import cli, evidence, files, levels, profiles, provenance, records
 from repro.errors import ReproError
 from repro.evidence import verdict
 
@@ -125,11 +125,13 @@ def test_a_confirmation_is_kept_counted_and_lost_with_its_reason(on_file):
     path = verdict.accept(other, verdict.read(other))
     assert records.load(path) == other and verdict.accept(other, verdict.read(other)) == path
     assert len(verdict.confirmations(KEY, "cpu")) == 1
+    assert provenance.confirmed([KEY]) == "1 accepted record of other executions"
     assert levels._confirmed({"notebooks": [KEY], "profile": "cpu"})
     assert not levels._confirmed({"notebooks": [KEY, "actkv/eviction"], "profile": "cpu"})
     held = on_file(3)
     held[1].record["metrics"][0]["value"] = 0.9  # what is on file has changed since
     assert verdict.confirmations(KEY, "cpu") == []
+    assert provenance.confirmed([KEY]) == "no accepted records of other executions"
 
 
 def test_what_disagrees_or_names_a_machine_is_not_kept(on_file):
