@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from repro.cli_evidence import COMMANDS
 from repro.errors import BadParameter, MissingAsset, ReproError
 
 console = Console(highlight=False, soft_wrap=True)
@@ -223,6 +224,10 @@ def faults(target: str | None) -> None:
     sys.exit(not sound)
 
 
+for command in COMMANDS:
+    evidence_.add_command(command)
+
+
 @main.command()
 @click.argument("path", metavar="RECORD", type=click.Path(exists=True, dir_okay=False))
 @click.option("--accept", is_flag=True, help="Keep it as a confirmation, if it agrees.")
@@ -251,20 +256,29 @@ def verdict(path: str, accept: bool) -> None:
 @click.option(
     "--data", type=click.Path(exists=True, file_okay=False), help="Check the splits' files."
 )
-def compare(paths: tuple[str, ...], data: str | None) -> None:
+@click.option(
+    "--seal", type=click.Path(file_okay=False), metavar="FOLDER",
+    help="Choose by validation, and write the choice there: it opens the test, once.",
+)  # fmt: skip
+def compare(paths: tuple[str, ...], data: str | None, seal: str | None) -> None:
     """Arms held against a baseline, item by item; an unfair set is refused, by the rule's name.
 
     \b
-    Example:
+    Examples:
+      repro compare baseline.json candidate.json --seal choices
       repro compare baseline.json candidate.json
     """
     from pathlib import Path
 
-    from repro.compare import load, manifest, report
+    from repro.compare import choice, load, manifest, report
 
     held, runs, sealed = load.load([Path(path) for path in paths])
     if data:
         manifest.check_files(held, Path(data))
+    if seal:
+        chosen = choice.seal(held, runs)
+        place = choice.open_test(chosen, Path(seal))
+        click.echo(f"Sealed: {chosen['arm']}, in {place}. Runs of the test name {chosen['id']}.")
     found = report.report(held, runs, sealed)
     for split in ("validation", "test") if found.opened else ("validation",):
         table = Table(

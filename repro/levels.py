@@ -11,6 +11,7 @@ from typing import Any
 from repro import evidence, notebooks, profiles, records, sanitize
 from repro.errors import ReproError
 from repro.evidence import Status, prose
+from repro.evidence.receipts import claims as on_devices
 from repro.paths import EVIDENCE
 
 LEVELS = ("gap", "mechanism", "diagnostic", "reproduction")
@@ -59,6 +60,8 @@ def judge(claim: dict[str, Any]) -> Verdict:
         flags.append("paired")
     if level and _confirmed(on_file):
         flags.append("re-verified")
+    if on_devices.unmet(claim) == []:
+        flags.append(on_devices.FLAG)
     findings = tuple(_finding(expected, held) for expected in claim.get("expects", ()))
     if level and any(f.seeds and not f.held for f in findings):
         flags.append("negative")
@@ -160,7 +163,7 @@ def _lacks_reproduction(claim: dict[str, Any]) -> list[str]:
     lacks = [f"deviation: {text}" for text in claim["deviations"]]
     if claim["evidence"].get("profile") != "paper":
         lacks.append("no run at the paper's scale (profile paper)")
-    return lacks
+    return lacks + (on_devices.unmet(claim) or [])
 
 
 def _finding(expected: dict[str, Any], held: list[Status]) -> Finding:
@@ -203,6 +206,12 @@ def _next(level: int) -> str:
 
 def check() -> list[str]:
     """What in the claims file or the prose says more than the evidence; empty when sound."""
+    said = prose.overclaims() + prose.overclaimed(evidence.claims_file()) + prose.badges()
+    return inconsistent() + said
+
+
+def inconsistent() -> list[str]:
+    """What the claims file names and is not there, and records that are not in order."""
     found = []
     known = notebooks.keys()
     for claim in evidence.claims():
@@ -218,11 +227,13 @@ def check() -> list[str]:
         for expected in claim.get("expects", ()) if names else ():
             asked = {v for v in expected.values() if isinstance(v, str)}
             found += [f"claim {claim['id']}: no metric {n!r}" for n in sorted(asked - names)]
-    found += [f"record {p}: {e}" for p, e in _bad_records()]
-    return found + prose.overclaims() + prose.overclaimed(evidence.claims_file()) + prose.badges()
+        odd = on_devices.odd_devices(claim)
+        found += [f"claim {claim['id']}: {n!r} is no accelerator that is listed" for n in odd]
+    return found + [f"record {p}: {e}" for p, e in bad_records()]
 
 
-def _bad_records() -> list[tuple[str, str]]:
+def bad_records() -> list[tuple[str, str]]:
+    """Committed records and confirmations that are not in order: place, and what is wrong."""
     bad = []
     for path in sorted((EVIDENCE / "records").glob("*/*/*/*.json")):
         place = path.relative_to(EVIDENCE / "records")

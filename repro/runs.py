@@ -180,6 +180,8 @@ def keep(outcome: Outcome, force: bool = False) -> Outcome:
     """
     if outcome.status != "done":
         return outcome
+    from repro.evidence import manifest  # which needs this module
+
     run, says = outcome.run, outcome.message
     try:
         executed = json.loads(outcome.notebook)
@@ -191,10 +193,12 @@ def keep(outcome: Outcome, force: bool = False) -> Outcome:
                     return Outcome(run, "failed", f"{told}. With --force the new record counts.")
                 says = f"{says.rstrip('.')}; {told}."
             else:
-                files.write_atomic(path, records.dumps(record))
+                manifest.commit(path, records.dumps(record))
         files.write_atomic(run.executed, outcome.notebook)
     except OSError as error:
         return Outcome(run, "failed", f"could not be written: {error.strerror}")
+    except ReproError as error:
+        return Outcome(run, "failed", f"is written, and not in the list of records: {error}")
     return replace(outcome, message=says)
 
 

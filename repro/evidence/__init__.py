@@ -10,6 +10,7 @@ from typing import Any
 
 from repro import assets, digest, files, notebooks, profiles, records, runs, schemas, store
 from repro.errors import ReproError
+from repro.evidence import manifest
 from repro.paths import EVIDENCE
 
 
@@ -96,6 +97,9 @@ def _of_file(key: str, profile: str, path: Path) -> Status:
         expected = runs.plan(key, profile, seed)
     except ReproError as error:
         return Status(key, profile, seed, "missing", str(error))
+    if manifest.edited(path):
+        why = "the record was edited after it was written; see `repro evidence validate`"
+        return Status(key, profile, seed, "missing", why)
     made = record["inputs"]["parameters"]  # these are hashed
     if record["notebook"] != key or made.get("seed") != seed or made.get("fault"):
         why = f"the record is of {record['notebook']}, seed {made.get('seed')}, or of a fault"

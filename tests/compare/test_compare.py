@@ -397,6 +397,25 @@ def test_sign_flips():
 # Command line -----------------------------------------------------------------------------------
 
 
+def test_the_command_seals_the_choice_and_opens_the_test_once(tmp_path):
+    made = frozen()
+    folder = tmp_path / "choices"
+
+    def sealed(right):
+        path = tmp_path / "runs.json"
+        path.write_text(json.dumps({"manifest": made, "runs": runs(made, right)}))
+        return CliRunner().invoke(main, ["compare", str(path), "--seal", str(folder)])
+
+    found = sealed({"plain": 0.5, "new": 0.7})
+    assert found.exit_code == 0, found.output
+    (path,) = folder.iterdir()
+    kept = json.loads(path.read_text())
+    assert kept["arm"] == "new" and kept["id"] in found.output.replace("\n", "")
+    again = sealed({"plain": 0.7, "new": 0.5})
+    assert again.exit_code == 1 and "test_opened_once" in again.output
+    assert json.loads(path.read_text()) == kept
+
+
 def test_the_command_reads_arms_from_several_files(tmp_path):
     made = frozen()
     done, sealed = finished(made, {"plain": 0.5, "new": 0.7})
