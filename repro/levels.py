@@ -223,8 +223,10 @@ def inconsistent() -> list[str]:
         ]
         if (profile := on_file.get("profile")) and profile not in profiles.names():
             found.append(f"claim {claim['id']}: no profile {profile!r}")
-        names = {m["name"] for s in _all_held(on_file) for m in s.record["metrics"]}
-        for expected in claim.get("expects", ()) if names else ():
+        held = _all_held(on_file)
+        whole = all(_has(held, key) for key in on_file["notebooks"])  # else it is a gap as it is
+        names = {m["name"] for s in held for m in s.record["metrics"]}
+        for expected in claim.get("expects", ()) if names and whole else ():
             asked = {v for v in expected.values() if isinstance(v, str)}
             found += [f"claim {claim['id']}: no metric {n!r}" for n in sorted(asked - names)]
         odd = on_devices.odd_devices(claim)

@@ -95,7 +95,7 @@ def proposition(group: list[graph.Trajectory], process: tabular.Process, passed:
 def _return_variance(process, t, at, to, gamma) -> np.ndarray:
     """Var(G_t | S_t, A_t) of each step: the walk is deterministic, so from the next state on."""
     first, second = tabular.value(process, gamma), tabular.value(process, gamma**2)
-    return gamma**2 * (second[t + 1, to] - first[t + 1, to] ** 2)
+    return gamma**2 * np.maximum(second[t + 1, to] - first[t + 1, to] ** 2, 0)
 
 
 def _timed(trajectory: graph.Trajectory) -> graph.Trajectory:
