@@ -207,6 +207,8 @@ def with_spread(mean: float, sd: float) -> str:
     if sd == 0:
         return f"{number(mean)} in every seed"
     digits = max(0, 1 - math.floor(math.log10(sd)))
+    if digits > 7:  # rounding errors and the like
+        return f"{mean:.2g} ± {sd:.2g}"
     return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 

@@ -164,6 +164,7 @@ def test_numbers_show_what_the_spread_allows():
     assert render.with_spread(5.25, 1.26) == "5.2 ± 1.3"
     assert render.with_spread(512.4, 88.0) == "512 ± 88"
     assert render.with_spread(0.0, 0.0) == "0 in every seed"
+    assert render.with_spread(2.01e-15, 5.6e-16) == "2e-15 ± 5.6e-16"
 
 
 def test_a_record_counts_only_in_its_own_place(tmp_path):
