@@ -32,13 +32,14 @@ def test_notebook_page_shows_banner_figures_and_equations(visit, name):
     assert banner.count() == 1 and "Fresh." in banner.inner_text()
     source = (ROOT / name).with_suffix(".ipynb").read_text()
     images = page.locator("div.cell_output img")
-    assert (images.count() > 0) == ("plots.show(" in source)
+    assert images.count() > 0 or "plots.show(" not in source
     for image in images.all():
         image.scroll_into_view_if_needed()
         assert image.evaluate("i => i.complete && i.naturalWidth") > 0
         alt, source = image.get_attribute("alt"), image.get_attribute("src")
         assert len(alt.split()) >= 5 and source.split("/")[-1] not in alt
-    assert (page.locator("mjx-container").count() > 0) == ("$" in source)
+    if page.locator("article .math").count():
+        page.locator("mjx-container").first.wait_for(state="attached")
     assert page.locator("mjx-merror").count() == 0
     assert page.locator(".eb-checks tr.green").count() > 0
     assert page.locator(".eb-checks tr.red").count() == 0
