@@ -136,7 +136,7 @@ class Run:
             "metrics": self._metrics,
             "comparisons": self._comparisons,
             "faults": self._faults,
-            "versions": _versions(self.inputs["packages"]),
+            "versions": versions(self.inputs["packages"]),
             "device": _device(),
             "started": self._started.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "wall_s": round(time.monotonic() - self._clock, 1),
@@ -224,7 +224,7 @@ def _unused(name: str, taken: list[dict], what: str) -> None:
         raise ValueError(f"{what} name={name!r} is used twice; accepted: each name once.")
 
 
-def _versions(packages: Mapping[str, str]) -> dict[str, str]:
+def versions(packages: Mapping[str, str]) -> dict[str, str]:
     """Versions really installed, without local build labels; Python's own too."""
     found = {"python": platform.python_version()}
     for name, pin in packages.items():

@@ -36,7 +36,8 @@ def play(model, seen: Streams, arm: str, policy: RetentionPolicy, seed: int) -> 
     signal, used = "drift", None
     if arm != "full":
         maker, bucketed, _ = ARMS[arm]
-        signal = maker(Context(policy, seen.place, np.random.default_rng(seed)))
+        lots = np.random.default_rng([seed, policy.budget, int(seen.place.sum())])
+        signal = maker(Context(policy, seen.place, lots))
         buckets = policy.buckets if bucketed else 1
         used = RetentionPolicy(
             policy.budget, policy.sinks, policy.window, buckets, policy.within_chunk
@@ -113,9 +114,13 @@ def falsifiers(by_kind: dict[Any, dict[str, Outcome]]) -> list[list[str]]:
 
 
 def rank_of(found: Outcome, seen: Streams, kind: int) -> float:
-    """Mean rank of the chunk score of frames of `kind`, 0 lowest to 1 highest in its stream."""
-    ranks = found.scores.argsort(0).argsort(0).T / (len(found.scores) - 1)
-    chosen = ranks[seen.kind == kind]
+    """Mean rank of the chunk score of frames of `kind`, 0 lowest to 1 highest in its stream.
+
+    Without the first frame, whose drift is from nothing and the largest of all.
+    """
+    later = found.scores[1:]
+    ranks = later.argsort(0).argsort(0).T / (len(later) - 1)
+    chosen = ranks[seen.kind[:, 1:] == kind]
     return float(chosen.mean()) if chosen.size else float("nan")
 
 

@@ -38,7 +38,7 @@ def bite(key: str) -> Teeth:
 
     Raises ReproError for a notebook that imports no CHECKS or no FAULTS.
     """
-    checks, planted = (_table(key, name) for name in ("CHECKS", "FAULTS"))
+    checks, planted = (table(key, name) for name in ("CHECKS", "FAULTS"))
     return Teeth(
         key=key,
         checks=len(checks),
@@ -48,7 +48,8 @@ def bite(key: str) -> Teeth:
     )
 
 
-def _table(key: str, name: str) -> dict:
+def table(key: str, name: str) -> dict:
+    """What notebook `key` imports as CHECKS or FAULTS. Raises ReproError where it does not."""
     if str(ROOT) not in sys.path:  # for kernels/, which is not installed
         sys.path.insert(0, str(ROOT))
     for node in ast.walk(ast.parse("\n".join(notebooks.read(key).cells))):

@@ -7,8 +7,8 @@ choice is not public, so this is a named argument.
 
 from dataclasses import dataclass
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.kite.accept import one_of, whole
 
 STYLES = ("modern", "origin")
 
@@ -34,11 +34,11 @@ class Config:
     style: str = "modern"
 
     def __post_init__(self):
-        one_of("style", self.style, STYLES)
+        accept.one_of("style", self.style, STYLES)
         for name in ("width", "layers", "heads", "vocab", "positions"):
-            whole(name, getattr(self, name))
+            accept.count(name, getattr(self, name))
         for name in ("kv_heads", "head_size", "hidden"):
-            whole(name, getattr(self, name), least=0)
+            accept.count(name, getattr(self, name), least=0)
         if not self.head_size and self.width % self.heads:
             raise BadParameter(
                 f"heads={self.heads} is refused; accepted: a divisor of width={self.width}."

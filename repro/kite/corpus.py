@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from repro import assets
+from repro import accept, assets
 from repro.errors import BadParameter, MissingAsset
-from repro.kite.accept import one_of, whole
 
 HEADING = b"\n = "  # a first-level heading; deeper ones have " = = "
 
@@ -36,7 +35,7 @@ def load(name: str = "auto") -> Corpus:
 
     Raises BadParameter for another name, MissingAsset when asked for text that is not here.
     """
-    one_of("text", name, ("auto", "wikitext-2", "synthetic"))
+    accept.one_of("text", name, ("auto", "wikitext-2", "synthetic"))
     if name != "synthetic":
         try:
             return _wikitext()
@@ -101,7 +100,7 @@ def windows(text: np.ndarray, count: int, size: int, length: int) -> tuple[np.nd
 
     Raises BadParameter when they do not fit, or `size` is no multiple of `length`.
     """
-    whole("count", count)
+    accept.count("count", count)
     if size % length:
         raise BadParameter(f"size={size} is refused; accepted: a multiple of {length}.")
     room = len(text) - size - 1

@@ -6,8 +6,8 @@ prompt token pays P, a generated token P + D
 (derived in the project's notes, section 6; P, D and the share themselves are not public).
 """
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.kite.accept import within
 
 # Billions of active parameters, and by how much SST is said to be cheaper (abstract).
 ACTIVE = 2.15
@@ -17,7 +17,7 @@ PAPER = {"A1.48B": (1.48, 0.067), "A2.02B": (2.02, 0.316)}
 def proxy(prefiller: float, decoder: float, share: float) -> float:
     """Cost of a token of the mix: P + share D, with `share` of the (weighted) tokens generated."""
     _positive(prefiller=prefiller, decoder=decoder)
-    return prefiller + within("share", share, 0, 1) * decoder
+    return prefiller + accept.between("share", share, 0, 1, ends=True) * decoder
 
 
 def break_even(active: float, prefiller: float, decoder: float) -> float:

@@ -9,8 +9,8 @@ and the counter is held against them (notes, section 5).
 otherwise it skips the masked half.
 """
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.kite.accept import whole
 from repro.kite.config import Config
 
 
@@ -91,7 +91,7 @@ def prefill(
 
 def decode(config: Config, context: int, decoder_layers: int = 0) -> float:
     """FLOPs of one generated token that reads `context` keys, its own among them."""
-    whole("context", context)
+    accept.count("context", context)
     both = config.layers + decoder_layers
     towers = config.layers * body(config, True) + decoder_layers * body(config, False)
     return towers + both * attention(config, context) + head(config)
@@ -133,9 +133,9 @@ def widened(config: Config, per_token: float, length: int) -> Config:
     gap = per_token - forward(config, length)
     unit = 2 * config.layers * config.gated * config.width
     hidden = config.hidden + round(gap / unit)
-    return Config(**{**config.__dict__, "hidden": whole("hidden", hidden)})
+    return Config(**{**config.__dict__, "hidden": accept.count("hidden", hidden)})
 
 
 def _mean_reads(length: int, square: bool) -> float:
-    whole("length", length)
+    accept.count("length", length)
     return length if square else (length + 1) / 2

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from repro import accept
 from repro.errors import BadParameter
 from repro.kite import rows
-from repro.kite.accept import one_of, whole
 from repro.kite.blocks import KINDS, Block, angles, copy_block, initialise, norm, rms
 from repro.kite.config import Config
 from repro.kite.past import Past
@@ -55,7 +55,7 @@ class SST(nn.Module):
         Raises BadParameter for a second expansion and for sizes that do not match.
         """
         refuse_second(self)
-        one_of("init", init, ("copy", "random"))
+        accept.one_of("init", init, ("copy", "random"))
         c, n = self.config, len(self.prefiller)
         chosen = tuple(range(n)) if layer_map is None else tuple(layer_map)
         if not chosen or any(not 0 <= layer < n for layer in chosen):
@@ -157,7 +157,7 @@ class SST(nn.Module):
 
     def use_attention(self, kind: str) -> "SST":
         """ "fused" or "explicit" attention in all blocks; see `blocks.attend`."""
-        one_of("kind", kind, KINDS)
+        accept.one_of("kind", kind, KINDS)
         for block in (*self.prefiller, *self.decoder):
             block.kind = kind
         return self
@@ -204,7 +204,7 @@ def _columns(
             )
         columns, places = rows.grid(keep, new)
         return columns, places.to(tokens.device)
-    return rows.last(new, whole("logits_to_keep", keep, least=0)), None
+    return rows.last(new, accept.count("logits_to_keep", keep, least=0)), None
 
 
 def _seen(positions: Tensor, length: int, first: bool) -> Tensor | str:

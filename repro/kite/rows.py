@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.kite.accept import whole
 from repro.kite.past import Past
 
 
@@ -94,7 +94,7 @@ def counts(tokens: Tensor, lengths: Sequence[int] | None, past: Past | None) -> 
             f"tokens, {len(tokens)}."
         )
     for row, (n, held) in enumerate(zip(new, known, strict=True)):
-        whole(f"lengths[{row}]", n, least=0 if held else 1)
+        accept.count(f"lengths[{row}]", n, least=0 if held else 1)
         if n > tokens.shape[1]:
             raise BadParameter(
                 f"lengths[{row}]={n} is refused; accepted: at most {tokens.shape[1]}."

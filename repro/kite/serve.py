@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.kite.accept import whole
 from repro.kite.model import SST
 from repro.kite.past import Past
 
@@ -33,12 +33,12 @@ def prefill(
     """
     if prompt_logprobs:
         refuse_prompt_logprobs(last_only)
-    whole("chunk", chunk, least=0)
+    accept.count("chunk", chunk, least=0)
     ends = [tokens.shape[1]] * len(tokens) if lengths is None else list(lengths)
     if not tokens.numel():
         model(tokens)  # says what is accepted
     for row, end in enumerate(ends):
-        if whole(f"lengths[{row}]", end) > tokens.shape[1]:
+        if accept.count(f"lengths[{row}]", end) > tokens.shape[1]:
             raise BadParameter(
                 f"lengths[{row}]={end} is refused; accepted: at most {tokens.shape[1]}."
             )
@@ -60,7 +60,7 @@ def prefill(
 def generate(model: SST, logits: Tensor, past: Past, count: int) -> Tensor:
     """`count` greedy tokens [B, count] after `logits` [B, V]; `past` is continued."""
     found = []
-    for _ in range(whole("count", count)):
+    for _ in range(accept.count("count", count)):
         found.append(logits.argmax(-1, keepdim=True))
         logits = model(found[-1], past, 1)[0][:, -1]
     return torch.cat(found, 1)

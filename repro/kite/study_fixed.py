@@ -10,8 +10,8 @@ import copy
 import numpy as np
 import torch
 
+from repro import accept
 from repro.kite import flops, training
-from repro.kite.accept import whole
 from repro.kite.config import Config
 from repro.kite.model import SST
 from repro.kite.training import Recipe
@@ -25,7 +25,7 @@ def arms(first: int = 30, second: int = 30, length: int = 32) -> dict[str, tuple
 
     FLOPs are those of explicit attention, the full square.
     """
-    whole("first", first), whole("second", second)
+    accept.count("first", first), accept.count("second", second)
     small, grown, deep = (
         flops.forward(config, length, above, square=True)
         for config, above in ((CONFIG, 0), (CONFIG, 2), (DEEP, 0))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from repro import accept
 from repro.errors import BadParameter
 from repro.kite import flops, training
-from repro.kite.accept import whole, within
 from repro.kite.config import Config
 from repro.kite.growth import stacked
 from repro.kite.model import SST
@@ -115,7 +115,7 @@ def costs(arm: str, width: int, length: int) -> tuple[Config, int, float]:
 
 def plan(arm: str, width: int, budget: float, share: float, recipe: Recipe) -> tuple[int, ...]:
     """Steps of each stage: `share` of the FLOPs `budget` to stage 1, what is left to stage 2."""
-    within("share", share, 0.01, 0.99)
+    accept.between("share", share, 0.01, 0.99, ends=True)
     tokens = recipe.batch * recipe.length
     _, _, last = costs(arm, width, recipe.length)
     if not ARMS[arm].two_stages:
@@ -140,7 +140,7 @@ def run(
 
     looks: points of the curve in each stage.
     """
-    whole("looks", looks)
+    accept.count("looks", looks)
     source: tuple[SST, list[tuple[float, float]]] | None = None
     for arm in arms:
         kind, steps = ARMS[arm], plan(arm, width, budget, share, recipe)

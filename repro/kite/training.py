@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from repro.kite.accept import whole, within
+from repro import accept
 from repro.kite.model import SST
 
 
@@ -32,9 +32,10 @@ class Recipe:
     plain: bool = False
 
     def __post_init__(self):
-        whole("length", self.length, 2), whole("batch", self.batch)
-        within("rate", self.rate, 0, 1), within("warm", self.warm, 0, 1)
-        within("floor", self.floor, 0, 1)
+        accept.count("length", self.length, 2)
+        accept.count("batch", self.batch)
+        for name in ("rate", "warm", "floor"):
+            accept.between(name, getattr(self, name), 0, 1, ends=True)
 
 
 def batch(text: np.ndarray, step: int, seed: int, recipe: Recipe) -> torch.Tensor:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.recursive_opsd import accept
 
 
 @dataclass(frozen=True)

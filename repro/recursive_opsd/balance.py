@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.recursive_opsd import accept
 
 
 def norm(gradients: Iterable[Tensor | None]) -> float:

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from repro import files
+from repro import accept, files
 from repro.errors import ReproError
-from repro.recursive_opsd import accept
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 

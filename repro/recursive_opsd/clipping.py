@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from repro.recursive_opsd import accept
+from repro import accept
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from repro.recursive_opsd import accept, answers
+from repro import accept
+from repro.recursive_opsd import answers
 
 ACCEPTED = "accepted"
 REASONS = {

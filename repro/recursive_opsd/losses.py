@@ -11,8 +11,9 @@ import math
 import torch
 from torch import Tensor
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.recursive_opsd import accept, clipping
+from repro.recursive_opsd import clipping
 
 KINDS = ("forward", "reverse", "jsd", "top_k")
 RESTS = ("renormalise", "bucket")

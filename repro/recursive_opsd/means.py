@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.recursive_opsd import accept
 
 
 def answered(lengths: Sequence[int]) -> int:

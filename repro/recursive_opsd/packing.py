@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.recursive_opsd import accept
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from repro import accept
 from repro.errors import BadParameter, ReproError
-from repro.recursive_opsd import accept
 from repro.recursive_opsd.problems import Problem
 
 PLACEMENTS = ("assistant", "instruction_last", "reference_last")

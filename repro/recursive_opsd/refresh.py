@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.recursive_opsd import accept, scoring
+from repro.recursive_opsd import scoring
 
 SCHEDULES = ("live", "frozen", "ema", "periodic")
 

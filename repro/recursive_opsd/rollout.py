@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from repro.recursive_opsd import accept, packing, scoring
+from repro import accept
+from repro.recursive_opsd import packing, scoring
 
 # A refreshed teacher may teach its student to speak of a solution that it does not see.
 LEAKED = re.compile(

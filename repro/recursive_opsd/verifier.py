@@ -15,8 +15,9 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
+from repro import accept
 from repro.paths import ROOT
-from repro.recursive_opsd import accept, answers, verifier_worker
+from repro.recursive_opsd import answers, verifier_worker
 
 VERDICTS = ("right", "wrong", "missing", "unknown")
 BOXES = ("last", "first")

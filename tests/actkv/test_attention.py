@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_llama import tiny_llama
 
 from repro.actkv import attention, eviction
 
@@ -20,18 +20,8 @@ class Trace:
 
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        num_key_value_heads=KV_HEADS,
-        max_position_embeddings=128,
-        initializer_range=0.2,  # attention far from uniform, logits near 1
-    )
-    return LlamaForCausalLM(config).eval()
+    # spread: attention far from uniform, logits near 1
+    return tiny_llama(VOCABULARY, heads=HEADS, groups=KV_HEADS, layers=LAYERS, spread=0.2)
 
 
 def make_trace():

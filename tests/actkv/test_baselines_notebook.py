@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_llama import tiny_llama
 
 from repro import digest, notebooks
 from repro.actkv import study_arms, study_baselines, study_compare
@@ -35,18 +35,7 @@ def make_trace():
 
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=50,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        initializer_range=0.2,
-    )
-    return LlamaForCausalLM(config).eval()
+    return tiny_llama(50, layers=LAYERS)
 
 
 ARMS = [*POLICIES, "snapkv@round", "actkv@decay=0"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_llama import tiny_llama
 
 from repro import digest, notebooks
 from repro.actkv import attention, eviction, study_access, study_eviction, study_policies
@@ -31,18 +31,7 @@ def make_trace():
 
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=50,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        initializer_range=0.2,
-    )
-    return LlamaForCausalLM(config).eval()
+    return tiny_llama(50, layers=LAYERS)
 
 
 @pytest.fixture(scope="module")

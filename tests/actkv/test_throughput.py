@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from repro import digest, faults, notebooks
+from repro import digest, notebooks
 from repro.actkv import decode, roofline, study_cost, study_throughput
 from repro.actkv.cache_checks import tiny
 from repro.actkv.study_throughput import Arm
-from repro.actkv.throughput_checks import CHECKS
 from repro.actkv.throughput_faults import FAULTS
-
-
-def test_every_check_is_green_and_every_fault_is_caught():
-    assert faults.red(CHECKS) == {}
-    caught = faults.audit(FAULTS, CHECKS)
-    assert len(caught) >= 3 and all(caught.values()), caught
 
 
 def test_arms_are_timed_with_the_memory_that_is_counted():

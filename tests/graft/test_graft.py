@@ -7,20 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from repro import faults
 from repro.errors import BadParameter
 from repro.graft import (
     canonical,
     controls,
     credit,
-    estimators_checks,
-    estimators_faults,
     graph,
-    graph_checks,
-    graph_faults,
     grid,
-    learning_checks,
-    learning_faults,
     loss,
     study_estimators,
     tabular,
@@ -28,23 +21,6 @@ from repro.graft import (
 )
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "graft.json").read_text())
-SUBJECTS = {
-    "graph": (graph_checks.CHECKS, graph_faults.FAULTS),
-    "estimators": (estimators_checks.CHECKS, estimators_faults.FAULTS),
-    "learning": (learning_checks.CHECKS, learning_faults.FAULTS),
-}
-
-
-@pytest.mark.parametrize("subject", SUBJECTS)
-def test_checks_are_green(subject):
-    assert faults.red(SUBJECTS[subject][0]) == {}
-
-
-@pytest.mark.parametrize("subject, name", [(s, n) for s in SUBJECTS for n in SUBJECTS[s][1]])
-def test_each_fault_turns_a_check_red(subject, name):
-    checks, table = SUBJECTS[subject]
-    with faults.plant(table, name):
-        assert faults.red(checks)
 
 
 def group():

@@ -1,7 +1,5 @@
 """The field reports of the notes, section 11, where they apply to this code; one test a report."""
 
-import inspect
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -115,13 +113,3 @@ def test_report_10_several_new_tokens_after_a_past_transformers_45513():
             near(model(ids[:, 40 - new :], cache)[0], whole[:, -new:], f"{new} tokens at once")
             for t in range(40 - new, 40):
                 near(model(ids[:, t : t + 1], one, 1)[0], whole[:, t : t + 1], f"token {t}")
-
-
-def test_reports_7_to_9_this_code_states_no_time():
-    """They are about clocks on accelerators; nothing here reads one, so no speed is claimed."""
-    import repro.kite.study_matched as matched
-    import repro.kite.study_towers as towers
-
-    for module in (matched, towers, serve, flops):
-        source = inspect.getsource(module)
-        assert "perf_counter" not in source and "cuda.Event" not in source

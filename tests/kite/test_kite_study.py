@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from repro import assets, digest, faults, notebooks
+from repro import assets, digest, notebooks
 from repro.errors import BadParameter, MissingAsset
 from repro.kite import (
     corpus,
     falsifiers,
     floors,
-    matched_checks,
-    matched_faults,
     study_fixed,
     study_matched,
     study_towers,
-    towers_checks,
-    towers_faults,
     training,
 )
 from repro.kite.config import Config
@@ -28,27 +24,11 @@ from repro.kite.training import Recipe
 from repro.paths import ROOT
 
 GOLDEN = json.loads((ROOT / "tests/golden/kite.json").read_text())
-PAIRS = {
-    "two_towers": (towers_checks.CHECKS, towers_faults.FAULTS),
-    "matched_flops": (matched_checks.CHECKS, matched_faults.FAULTS),
-}
+NAMES = ("two_towers", "matched_flops")
 RECIPE = Recipe(length=16, batch=4)
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_checks_are_green_and_every_fault_is_caught_and_gone(name):
-    checks, table = PAIRS[name]
-    assert faults.red(checks) == {}
-    assert len(table) >= 5
-    for fault in table:
-        with faults.plant(table, fault):
-            messages = faults.red(checks)
-        assert messages, f"{fault} is not caught"
-        assert len(messages) < len(checks) / 2, f"{fault} breaks nearly everything: {messages}"
-    assert faults.red(checks) == {}
-
-
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", NAMES)
 def test_notebook_keeps_the_contract(name):
     notebook = notebooks.read(f"kite/{name}")
     assert notebook.assets == ("wikitext-2",)
@@ -76,7 +56,7 @@ def test_missing_asset_gives_labelled_synthetic_text(monkeypatch):
 
 
 def test_made_text_measures_under_names_that_no_claim_uses():
-    for name in PAIRS:
+    for name in NAMES:
         code = "\n".join(notebooks.read(f"kite/{name}").cells)
         measured = re.findall(r"run\.metric\(\s*f?\"([^\"]*)", code)
         assert all(m.startswith("{mark}") for m in measured if m), measured
@@ -161,7 +141,7 @@ BAD = [
     (lambda: corpus.split(b"no headings", 0.8), "article heading", "WikiText"),
     (lambda: floors.unigram(np.zeros(9, np.uint8), np.zeros((1, 3), int), 0), "smooth=0", "than 0"),
     (lambda: Recipe(batch=0), "batch=0", ">= 1"),
-    (lambda: Recipe(rate=2.0), "rate=2.0", "0 to 1"),
+    (lambda: Recipe(rate=2.0), "rate=2.0", "[0, 1]"),
     (lambda: study_matched.source_config(48), "width=48", "multiple of 32"),
     (lambda: study_matched.plan("SST", 32, 1.0, 0.3, Recipe()), "budget=", "one step"),
     (lambda: study_matched.plan("SST", 32, 1e12, 1.0, Recipe()), "share=1.0", "0.99"),

@@ -6,8 +6,9 @@ import re
 import pytest
 import torch
 
+from repro import accept
 from repro.errors import BadParameter
-from repro.kite import accept, blocks, cost, flops, growth, past, rows, serve, tiny
+from repro.kite import blocks, cost, flops, growth, past, rows, serve, tiny
 from repro.kite.config import Config
 from repro.kite.model import SST
 from repro.paths import ROOT
@@ -198,7 +199,7 @@ BAD = [
     (lambda: flops.forward(Config(), 0), "length=0", ">= 1"),
     (lambda: flops.steps(1.0, 1e6), "budget=1", "one step"),
     (lambda: flops.training(Config(), 8, frozen=True), "frozen=True", "decoder_layers > 0"),
-    (lambda: cost.proxy(1.0, 1.0, 1.1), "share=1.1", "0 to 1"),
+    (lambda: cost.proxy(1.0, 1.0, 1.1), "share=1.1", "[0, 1]"),
     (lambda: cost.break_even(1.0, 1.0, 0.0), "decoder=0.0", "more than 0"),
     (lambda: cost.decode_share(0, 0), "prompt=0", "not both 0"),
     (lambda: accept.numbers("widths", "32, x"), "widths='32, x'", "integers"),

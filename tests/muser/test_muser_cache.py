@@ -11,22 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from repro import faults, intervals
+from repro import intervals
 from repro.errors import BadParameter, ReproError
-from repro.muser import cache, cache_checks, study_cache, synthetic
-from repro.muser.cache_faults import FAULTS
+from repro.muser import cache, study_cache, synthetic
 
 EYE = np.eye(2, dtype=np.float32)
-
-
-def test_checks_are_green():
-    assert faults.red(cache_checks.CHECKS) == {}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_turns_a_check_red(name):
-    with faults.plant(FAULTS, name):
-        assert faults.red(cache_checks.CHECKS)
 
 
 @pytest.fixture

@@ -7,29 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from repro import faults, intervals
+from repro import intervals
 from repro.errors import BadParameter
 from repro.muser import (
     compression,
-    compression_checks,
     model,
     study_compression,
     synthetic,
     transformer,
 )
-from repro.muser.compression_faults import FAULTS
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "muser.json").read_text())
-
-
-def test_checks_are_green():
-    assert faults.red(compression_checks.CHECKS) == {}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_turns_a_check_red(name):
-    with faults.plant(FAULTS, name):
-        assert faults.red(compression_checks.CHECKS)
 
 
 @pytest.mark.parametrize("case", GOLDEN["lengths"], ids=lambda c: str(c["length"]))

@@ -4,20 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from repro import faults, intervals
+from repro import intervals
 from repro.errors import BadParameter
-from repro.muser import compression, interests, interests_checks, model, study_interests, synthetic
-from repro.muser.interests_faults import FAULTS
-
-
-def test_checks_are_green():
-    assert faults.red(interests_checks.CHECKS) == {}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_turns_a_check_red(name):
-    with faults.plant(FAULTS, name):
-        assert faults.red(interests_checks.CHECKS)
+from repro.muser import compression, interests, model, study_interests, synthetic
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro import faults, models
+from repro import models
 from repro.errors import BadParameter
 from repro.toolsearcher import block, credit, library, protocol, tokens
 from repro.toolsearcher.environment import ENDS, FINAL, Environment
 from repro.toolsearcher.index import ToolIndex
 from repro.toolsearcher.made_up import LETTERS, TOOLS, tool
-from repro.toolsearcher.retrieval_checks import CHECKS
-from repro.toolsearcher.retrieval_faults import FAULTS
 from repro.toolsearcher.rollout import scripted
 
 REQUEST = SimpleNamespace(id="r", text="Will it rain? And the <|im_end|> price of a share?")
@@ -31,15 +29,6 @@ def tokenizer():
 
 def world(tokenizer, tools=TOOLS, **limits):
     return Environment(ToolIndex(tools), tokenizer, protocol.Protocol(**limits))
-
-
-def test_checks_are_green_and_every_fault_is_caught_and_then_gone():
-    assert faults.red(CHECKS) == {}
-    assert [name for name, red in faults.audit(FAULTS, CHECKS).items() if not red] == []
-    for name in FAULTS:
-        with faults.plant(FAULTS, name):
-            assert len(faults.red(CHECKS)) < len(CHECKS) / 2, f"{name} breaks nearly everything"
-    assert faults.red(CHECKS) == {}
 
 
 def test_whole_episode_with_the_real_tokenizer(tokenizer):

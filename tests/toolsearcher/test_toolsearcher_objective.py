@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_llama import tiny_llama
 
 from repro.errors import BadParameter
 from repro.paths import ROOT
@@ -53,18 +53,7 @@ def sampled(rows):
 
 
 def model(seed=0):
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=40,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-    )
-    return LlamaForCausalLM(config).eval()
+    return tiny_llama(40, 16, heads=2, groups=1, room=64, spread=0.3, seed=seed)
 
 
 def scores(net, batch):

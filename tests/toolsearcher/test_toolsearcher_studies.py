@@ -4,9 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from matplotlib import pyplot as plt
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_llama import tiny_llama
 
 from repro import digest, notebooks
 from repro.toolsearcher import credit, objective, strips, study_credit, study_objective, tokens
@@ -78,18 +77,8 @@ def test_rollouts_are_the_worked_group_with_documents_cut():
 
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=40,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-    )
-    return LlamaForCausalLM(config).eval().requires_grad_(False)
+    net = tiny_llama(40, 16, heads=2, groups=1, room=64, spread=0.3)
+    return net.requires_grad_(False)
 
 
 def test_gradients_of_one_pass_are_those_of_the_loss(model):

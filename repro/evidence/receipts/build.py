@@ -176,7 +176,7 @@ def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
 def _of_nothing(outcome: runs.Outcome, started: str, wall_s: float) -> dict[str, Any]:
     return {
         "inputs": outcome.run.inputs,
-        "versions": records._versions(outcome.run.inputs["packages"]),
+        "versions": records.versions(outcome.run.inputs["packages"]),
         "seeds": [outcome.run.parameters["seed"]],
         "started": started,
         "wall_s": math.ceil(wall_s * 10) / 10,

@@ -27,7 +27,7 @@ def inputs(receipt: Mapping[str, Any]) -> dict[str, Any]:
 
 def elsewhere(receipt: Mapping[str, Any]) -> list[str]:
     """What is not here as it was there: versions that are installed, and bytes of assets."""
-    held = records._versions({n: "" for n in receipt["versions"] if n != "python"})
+    held = records.versions({n: "" for n in receipt["versions"] if n != "python"})
     found = [
         f"version of {name} ({version} → {held[name] or 'not installed'})"
         for name, version in receipt["versions"].items()

@@ -38,3 +38,13 @@ def one_of(name: str, value: Any, accepted: Sequence[str]) -> str:
     if value not in accepted:
         raise BadParameter(f"{name}={value!r} is refused; accepted: {', '.join(accepted)}.")
     return value
+
+
+def numbers(name: str, text: str, least: int = 1) -> list[int]:
+    """The integers of a list such as "32, 64", each at least `least`."""
+    try:
+        return [count(name, int(part), least) for part in text.split(",")]
+    except ValueError as error:
+        raise BadParameter(
+            f"{name}={text!r} is refused; accepted: integers >= {least}, separated by commas."
+        ) from error
