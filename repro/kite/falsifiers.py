@@ -7,9 +7,7 @@ seeds; the seeds stand side by side in the records.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from repro import intervals
+from repro import accept, intervals
 from repro.errors import BadParameter
 from repro.kite import cost, flops
 from repro.kite.study_matched import N, Result, source_config
@@ -56,21 +54,28 @@ class Answer:
     because: str
 
 
-def pair(results: Mapping[str, Result], arm: str, other: str) -> Pair:
-    """Paired difference over the test blocks. Raises BadParameter for an arm that did not run."""
+def pair(results: Mapping[str, Result], arm: str, other: str, part: str = "test") -> Pair:
+    """Paired difference over the blocks of `part`: "test" or "chosen", the select part.
+
+    Raises BadParameter for an arm that did not run, or another part.
+    """
+    accept.one_of("part", part, ("test", "chosen"))
     for name in (arm, other):
         if name not in results:
             raise BadParameter(f"arm={name!r} did not run; accepted: {', '.join(results)}.")
-    gaps = np.asarray(results[arm].test) - np.asarray(results[other].test)
+    gaps = getattr(results[arm], part) - getattr(results[other], part)
     return Pair(arm, other, float(gaps.mean()), intervals.of_mean(gaps))
 
 
-def growth_is_a_question(results: Mapping[str, Result]) -> bool:
-    """Whether the deep model from scratch beats the source on the select part at equal FLOPs.
+def growth_is_a_question(results: Mapping[str, Result]) -> str:
+    """Whether the deep model from scratch beats the source at equal FLOPs: yes, no or undecided.
 
-    Where it does not, the smallest model simply wins, and growing is no question at that budget.
+    Decided on the select part by a paired interval. Where it does not, the smallest model simply
+    wins, and growing is no question at that budget.
     """
-    return results["dense"].select < results["source"].select
+    return {BETTER: "yes", WORSE: "no", EVEN: OPEN}[
+        pair(results, "dense", "source", part="chosen").word
+    ]
 
 
 def no_better(first: Pair) -> str:

@@ -58,8 +58,9 @@ class Result:
     """What an arm of one width and seed did.
 
     steps, budget: of each stage, and the training FLOPs really spent. curve: rows of (training
-    FLOPs, NLL on the select part). test: NLL [blocks]. jump: select NLL right before and right
-    after growing. prefill, decode: FLOPs a token; kv: bytes a token. fitted: NLL on training text.
+    FLOPs, NLL on the select part). chosen, test: NLL [blocks] on the select and the test part.
+    jump: select NLL right before and right after growing. prefill, decode: FLOPs a token; kv: bytes
+    a token. fitted: NLL on training text.
     """
 
     arm: str
@@ -71,6 +72,7 @@ class Result:
     decode: float
     kv: int
     curve: list[tuple[float, float]] = field(default_factory=list)
+    chosen: np.ndarray | None = None
     test: np.ndarray | None = None
     jump: tuple[float, float] | None = None
     fitted: float = float("nan")
@@ -194,6 +196,7 @@ def run(
             begin,
             first,
         )
+        found.chosen = training.evaluate(model, views.select).mean(-1)
         found.test = training.evaluate(model, views.test).mean(-1)
         found.fitted = float(training.evaluate(model, views.fitted).mean())
         yield found

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -126,6 +127,19 @@ def test_answers_come_from_the_results(results):
     assert same.mean == 0 and same.word == falsifiers.EVEN
     with pytest.raises(BadParameter, match="arm='moe'"):
         falsifiers.pair(results, "SST", "moe")
+    with pytest.raises(BadParameter, match="part='train'"):
+        falsifiers.pair(results, "SST", "dense", part="train")
+
+
+@pytest.mark.parametrize(
+    ("shift", "said"), [(-0.5, "yes"), (0.5, "no"), (0.0, falsifiers.OPEN)], ids=str
+)
+def test_growth_is_a_question_only_where_an_interval_says_so(results, shift, said):
+    source = results["source"]
+    assert source.chosen.shape == (source.chosen.size,)
+    gaps = np.linspace(-0.1, 0.1, source.chosen.size)
+    dense = replace(results["dense"], chosen=source.chosen + shift + gaps)
+    assert falsifiers.growth_is_a_question(results | {"dense": dense}) == said
 
 
 def test_the_public_comparison_has_its_step_counts(text):
