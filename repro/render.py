@@ -256,8 +256,8 @@ def _claim_card(claim: dict[str, Any]) -> str:
     if verdict.runs and claim["deviations"]:
         lines.append(f"*Our runs differ:* {'; '.join(claim['deviations'])}.")
     if verdict.runs and verdict.findings:
-        seen = [f"`{f.text}` in {f.held} of {f.seeds} seeds" for f in verdict.findings]
-        lines.append(f"*Expected, and seen here:* {'; '.join(seen)}.")
+        seen = "; ".join(f"`{f.text}` {f.where}" for f in verdict.findings)
+        lines.append(f"*Expected, and seen here:* {seen}.")
     if verdict.runs:
         lines.append(
             f"*Executed elsewhere:* {provenance.confirmed(claim['evidence']['notebooks'])}."

@@ -157,6 +157,15 @@ def test_an_unmeasured_expectation_counts_in_no_seed(monkeypatch):
     claim = CLAIM | {"expects": [{"metric": "other", "above": 0}]}
     (finding,) = verdict(monkeypatch, three(), claim).findings
     assert (finding.held, finding.seeds) == (0, 0)
+    assert finding.where == "(no record of it yet)"
+
+
+def test_a_run_at_default_size_speaks_neither_for_nor_against_a_claim(monkeypatch):
+    small = [Status("demo/a", "default", 42, "fresh", "", record(42))]
+    claim = CLAIM | {"expects": [{"metric": "share", "below": 0.4}]}
+    got = verdict(monkeypatch, small, claim)
+    assert got.level == "mechanism" and "negative" not in got.flags
+    assert (got.findings[0].held, got.findings[0].seeds) == (0, 0)
 
 
 def test_numbers_show_what_the_spread_allows():
