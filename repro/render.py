@@ -169,6 +169,7 @@ def comparison(key: str, profile: str, subject: str, what: str) -> str:
         return f"*Gap: no record of {key} at the profile `{profile}` compares {what}.*"
     everywhere = [a for a in found[0].arms if all(a in c.arms for c in found)]
     everywhere.sort(key=lambda a: a != subject)
+    head = ("", *everywhere)
     rows = [(_setting(c), *(_cell(c, subject, a) for a in everywhere)) for c in found]
     some = [
         (a, _setting(c), _cell(c, subject, a)) for c in found for a in c.arms if a not in everywhere
@@ -181,7 +182,12 @@ def comparison(key: str, profile: str, subject: str, what: str) -> str:
         f"{' to '.join(map(str, counts))} different {found[0].item}s). Profile `{profile}`, seeds "
         f"{states}."
     )
-    parts = [table(("", *everywhere), rows), caption]
+    if len(everywhere) > len(
+        found
+    ):  # the longer side goes down: a page is narrower than it is long
+        head = ("arm", *(_setting(c) for c in found))
+        rows = [(a, *(_cell(c, subject, a) for c in found)) for a in everywhere]
+    parts = [table(head, rows), caption]
     if some:
         parts.append("Arms that ran at some settings only:")
         parts.append(table(("arm", "", f"mean ({subject} has more)"), some))

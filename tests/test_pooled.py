@@ -58,10 +58,20 @@ def on_file(monkeypatch):
 
 def test_table_of_a_comparison(on_file):
     text = render.comparison("a/b", "cpu", "actkv", "agreement")
-    assert "|  | actkv | random |" in text
-    assert "| budget 5 % | **0.900** | 0.550 (+0.350: +0.317 to +0.383) |" in text
+    assert "| arm | budget 5 % |" in text and "| actkv | **0.900** |" in text
+    assert "| random | 0.550 (+0.350: +0.317 to +0.383) |" in text
     assert "6 different traces" in text and "fresh" in text
     assert render.comparison("a/b", "cpu", "actkv", "speed").startswith("*Gap")
+
+
+def test_the_longer_side_of_a_comparison_goes_down(monkeypatch):
+    one = record(1, ["t1", "t2"], actkv=[0.9, 0.7], random=[0.5, 0.6])
+    (first,) = one["comparisons"]
+    one["comparisons"] = [first | {"metric": f"agreement, budget {p} %"} for p in (5, 10, 20)]
+    held = [render.Status("a/b", "cpu", 1, "fresh", record=one)]
+    monkeypatch.setattr(render.evidence, "of_profile", lambda key, profile: held)
+    text = render.comparison("a/b", "cpu", "actkv", "agreement")
+    assert "|  | actkv | random |" in text and "| budget 20 % | **0.800** |" in text
 
 
 def test_tradeoff_draws_a_line_an_arm(tmp_path):
