@@ -182,9 +182,7 @@ def comparison(key: str, profile: str, subject: str, what: str) -> str:
         f"{' to '.join(map(str, counts))} different {found[0].item}s). Profile `{profile}`, seeds "
         f"{states}."
     )
-    if len(everywhere) > len(
-        found
-    ):  # the longer side goes down: a page is narrower than it is long
+    if len(everywhere) > len(found):  # the longer side goes down the page
         head = ("arm", *(_setting(c) for c in found))
         rows = [(a, *(_cell(c, subject, a) for c in found)) for a in everywhere]
     parts = [table(head, rows), caption]

@@ -1,4 +1,4 @@
-"""Checks are green without a fault; every fault turns one red; the two notebooks stay apart."""
+"""What the faults of one notebook reach stays out of the other."""
 
 from repro import digest
 
