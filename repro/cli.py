@@ -73,14 +73,16 @@ def list_() -> None:
 @click.option("--workers", type=click.IntRange(1), help="Notebooks at a time (default 2).")
 @click.option("--scheduler", help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786.")
 @click.option("--force", is_flag=True, help="Execute even what is fresh.")
-def run(target, everything, profile, seeds, parameters, workers, scheduler, force) -> None:
-    """Execute notebooks: one (actkv/confidence), a paper's (actkv), or --all.
+@click.option("--branch", help="Write receipts, and leave them as a commit on this new branch.")
+def run(target, everything, profile, seeds, parameters, workers, scheduler, force, branch) -> None:
+    """Execute notebooks: one (actkv/confidence), a paper's (actkv), --all, or a profile's.
 
     \b
     Examples:
       repro run actkv/confidence -p top_k 1
       repro run actkv --profile cpu --seeds 42,43,44
       repro run --all --workers 2
+      repro run --profile gpu --branch evidence/a100
     """
     from repro import runs
 
@@ -90,17 +92,33 @@ def run(target, everything, profile, seeds, parameters, workers, scheduler, forc
     if "record" in given:
         raise BadParameter("-p record is set by the runner; see evidence/records and _build.")
     chosen = _seeds(seeds, profile, "seed" in given)
-    plans = [
-        runs.plan(key, profile, seed, given) for key in _keys(target, everything) for seed in chosen
-    ]
-    if not all(r.good for r in _run(plans, workers, scheduler, force)):
+    keys = _keys(target, everything, profile)
+    plans = [runs.plan(key, profile, seed, given) for key in keys for seed in chosen]
+    if branch:
+        if workers or scheduler or force:
+            raise BadParameter("--branch executes everything here, one run at a time, by itself.")
+        _branch(branch, plans)
+    elif not all(r.good for r in _run(plans, workers, scheduler, force)):
         sys.exit(1)
 
 
-def _keys(target: str | None, everything: bool) -> list[str]:
-    from repro import notebooks
+def _branch(name: str, plans: list) -> None:
+    """Exit 1 where a run did not pass: its receipt is in the branch all the same."""
+    from repro.evidence.receipts import branch
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    made = branch.leave(name, plans, click.echo)
+    click.echo(f"Ready: branch {name}, {len(made)} receipts. Push it, and open a pull request.")
+    sys.exit(any(r["outcome"] != "passed" for r in made))
+
+
+def _keys(target: str | None, everything: bool, profile: str = "default") -> list[str]:
+    from repro import notebooks, profiles
 
     known = notebooks.keys()
+    if not everything and not target and profile != "default":
+        if named := [key for key in known if key in profiles.read(profile).parameters]:
+            return named
     if everything or not target:
         if not everything:
             raise BadParameter("Name a paper or a notebook, or give --all; see `repro list`.")
