@@ -160,6 +160,36 @@ def export(name: str, folder: Path) -> None:
 
 
 @click.command()
+@click.argument("files", nargs=-1, required=True, type=FILE)
+def scan(files: tuple[Path, ...]) -> None:
+    """Do notebooks or JSON files hold paths, hosts, addresses, secrets or Papermill's metadata?
+
+    For files that are about to be committed: exit code 1 with place and kind, never the value.
+
+    \b
+    Example:
+      repro evidence scan notebooks/actkv/confidence.ipynb session.json
+    """
+    import json
+
+    from repro import sanitize
+
+    found = 0
+    for path in files:
+        try:
+            value = json.loads(path.read_bytes())
+            notebook = path.suffix == ".ipynb"
+            said = sanitize.scan_notebook(value) if notebook else sanitize.scan(value, (".*",))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            said = [sanitize.Finding("", "not readable as JSON, or no notebook")]
+        found += len(said)
+        for one in said:
+            click.echo(f"- {os.path.relpath(path)} {one.pointer or 'the whole'}: {one.kind}")
+    click.echo(f"scan: {len(files)} files, {found} problems.")
+    sys.exit(bool(found))
+
+
+@click.command()
 def reindex() -> None:
     """Accept the committed records as they are now, in evidence/records/index.jsonl.
 
@@ -184,4 +214,4 @@ def _told(made: dict) -> None:
         click.echo(f"  {text}")
 
 
-COMMANDS = (validate, receipt, supersede, list_, keygen, sign_, export, reindex)
+COMMANDS = (validate, scan, receipt, supersede, list_, keygen, sign_, export, reindex)

@@ -121,6 +121,8 @@ def _listed(held: Mapping[Path, dict[str, Any]]) -> Iterator[str]:
     ids = {_name(p): r for p, r in held.items()}
     entries = receipts.CHAIN.entries()
     for entry in entries:
+        if receipts.is_signature(entry):
+            continue  # held by `_holds`
         receipt = ids.get(entry["path"])
         if receipt is None or receipt["receipt_id"] != entry["receipt_id"]:
             yield f"{entry['path']} is absent or not the receipt that is listed"
@@ -133,8 +135,11 @@ def _listed(held: Mapping[Path, dict[str, Any]]) -> Iterator[str]:
             yield f"{_short(receipt)} is listed twice"
         earlier.add(entry["receipt_id"])
     known = {e["path"] for e in entries}
+    signed = [_name(p) for p in map(sign.envelope_path, held) if p.exists()]
     yield from (
-        f"{name} is in no line of {receipts.CHAIN.name}" for name in ids if name not in known
+        f"{name} is in no line of {receipts.CHAIN.name}"
+        for name in [*ids, *signed]
+        if name not in known
     )
 
 

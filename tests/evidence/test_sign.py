@@ -144,3 +144,23 @@ def test_without_an_envelope_it_is_unsigned_and_legal(desk):
     receipt = build.from_record(desk.record)
     assert sign.signed_by(receipt, receipts.path(receipt)) is None
     assert pages.signer(receipt) == "unsigned" and validate.validate().problems == []
+
+
+def test_a_signature_is_listed_and_its_loss_is_seen(desk, key, signed):
+    receipt, path = signed
+    sign.sign(receipt, key[0], NOW)  # again: still one line
+    lines = [e["path"] for e in receipts.CHAIN.entries()]
+    assert lines == [receipts.name_of(receipts.path(receipt)), receipts.name_of(path)]
+    assert [r["receipt_id"] for r in receipts.everything()] == [receipt["receipt_id"]]
+    path.unlink()
+    assert "bad signature" in pages.signer(receipt)
+    (told,) = validate.validate().problems
+    assert told.endswith(".dsse.json was put on it and is gone")
+
+
+def test_an_envelope_that_no_line_names_is_a_problem(desk, key, signed):
+    receipt, path = signed
+    index = desk.root / receipts.CHAIN.name
+    index.write_text(index.read_text().splitlines(keepends=True)[0])  # before it was committed
+    (told,) = validate.validate().problems
+    assert told == f"{receipts.name_of(path)} is in no line of {receipts.CHAIN.name}"

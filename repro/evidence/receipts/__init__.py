@@ -99,7 +99,7 @@ def write(receipt: Mapping[str, Any], extra: Mapping[Path, bytes] | None = None)
     supersedes what is no current receipt, or that repeats what a current one already says.
     """
     validate(receipt)
-    target, entry = path(receipt), {"path": _name(path(receipt))}
+    target, entry = path(receipt), {"path": name_of(path(receipt))}
     with lock():
         known = {e["receipt_id"] for e in CHAIN.entries()}
         if receipt["receipt_id"] not in known:
@@ -154,7 +154,12 @@ def on_disk() -> list[Path]:
 
 def everything() -> list[dict[str, Any]]:
     """All receipts, in the order of the list. Raises ReproError for a broken list or file."""
-    return [read(paths.ROOT / entry["path"]) for entry in CHAIN.entries()]
+    return [read(paths.ROOT / entry["path"]) for entry in CHAIN.entries() if not is_signature(entry)]
+
+
+def is_signature(entry: Mapping[str, Any]) -> bool:
+    """Whether a line of the list is of the envelope that was put on a receipt."""
+    return entry["path"].endswith(ENVELOPE)
 
 
 def current() -> list[dict[str, Any]]:
@@ -186,5 +191,6 @@ def counts(receipt: Mapping[str, Any], classes: Sequence[str], now: datetime | N
     return f"it expired {receipt['expires'][:10]}" if expired(receipt, now) else ""
 
 
-def _name(place: Path) -> str:
+def name_of(place: Path) -> str:
+    """`place` relative to the repository."""
     return place.resolve().relative_to(paths.ROOT.resolve()).as_posix()

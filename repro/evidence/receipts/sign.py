@@ -22,6 +22,7 @@ from typing import Any
 from repro import files, paths
 from repro.errors import BadParameter, ReproError
 from repro.evidence import receipts
+from repro.evidence.chain import lock
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -89,7 +90,11 @@ def sign(receipt: Mapping[str, Any], private: Path, now: datetime | None = None)
         ],
     }
     target = envelope_path(receipts.path(receipt))
-    files.write_atomic(target, _text(envelope))
+    entry = {"path": receipts.name_of(target), "receipt_id": receipt["receipt_id"]}
+    with lock():
+        files.write_atomic(target, _text(envelope))
+        if entry["path"] not in {e["path"] for e in receipts.CHAIN.entries()}:
+            receipts.CHAIN.append(entry)
     return target
 
 
@@ -103,6 +108,8 @@ def signed_by(receipt: Mapping[str, Any], where: Path) -> str | None:
 
     place = envelope_path(where)
     if not place.exists():
+        if receipts.name_of(place) in {e["path"] for e in receipts.CHAIN.entries()}:
+            raise BadSignature(f"{place.name} was put on it and is gone")
         return None
     try:
         text = place.read_bytes().decode()
