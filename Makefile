@@ -34,8 +34,12 @@ test: $(READY) ## set up, then lint, every notebook, tests, the built book in a 
 nbmake: $(READY) ## execute every notebook as plain nbmake does
 	$(BIN)/python -m pytest notebooks --nbmake --nbmake-timeout=300 -n 2
 
-lab: $(READY) ## open the notebooks in JupyterLab; git then leaves outputs out of diffs
+# The filter that `nbstripout --install` writes would also rename every cell.
+lab: $(READY) ## open the notebooks in JupyterLab; git then keeps outputs out of commits
 	$(BIN)/nbstripout --install
+	git config filter.nbstripout.clean "$(abspath $(BIN))/nbstripout --keep-id"
+	git config diff.ipynb.textconv "$(abspath $(BIN))/nbstripout --keep-id --textconv"
+	$(BIN)/pre-commit install
 	$(BIN)/jupyter lab notebooks
 
 bench: $(READY) ## measure, as ratios in one run; build the same pages with plain Sphinx

@@ -2,8 +2,10 @@
 
 import re
 import subprocess
+import sys
 import tomllib
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 import yaml
@@ -109,3 +111,19 @@ def test_no_machine_path_or_private_host_is_committed():
 def test_no_weights_or_data_are_committed():
     large = [n for n in tracked() if (ROOT / n).stat().st_size > 1_000_000]
     assert large == []
+
+
+def test_hooks_leave_the_committed_notebooks_as_they_are():
+    names = [name for name in tracked() if re.fullmatch(r"notebooks/.*\.ipynb", name)]
+    command = [sys.executable, "-m", "nbstripout", "--keep-id", "--verify", *names]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert names and done.returncode == 0, done.stdout
+
+
+def test_every_hook_is_a_program_that_set_up_installs():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert {hook["id"] for hook in hooks} == {"nbstripout", "ruff", "ruff-format", "scan"}
+    for hook in hooks:
+        program = Path(hook["entry"].split()[0])
+        assert program.parent == Path(".venv/bin") and hook["language"] == "system"
+        assert program.name == "repro" or metadata.version(program.name)

@@ -154,7 +154,9 @@ def on_disk() -> list[Path]:
 
 def everything() -> list[dict[str, Any]]:
     """All receipts, in the order of the list. Raises ReproError for a broken list or file."""
-    return [read(paths.ROOT / entry["path"]) for entry in CHAIN.entries() if not is_signature(entry)]
+    return [
+        read(paths.ROOT / entry["path"]) for entry in CHAIN.entries() if not is_signature(entry)
+    ]
 
 
 def is_signature(entry: Mapping[str, Any]) -> bool:
