@@ -355,6 +355,24 @@ def fetch(asset: str | None) -> None:
         click.echo(f"✓ {name}: here, hash checked.")
 
 
+@main.command("new-chapter")
+@click.argument("name")
+@click.option("--title", required=True, help="The paper as readers know it.")
+@click.option("--arxiv", required=True, metavar="NUMBER", help="Such as 2609.01234.")
+def new_chapter(name: str, title: str, arxiv: str) -> None:
+    """Add a chapter that builds, passes its tests and shows as a gap; then make it the paper's.
+
+    \b
+    Example:
+      repro new-chapter fading_scores --title "Fading Scores" --arxiv 2610.01234
+    """
+    from repro import scaffold
+
+    for path in scaffold.new_chapter(name, title, arxiv):
+        click.echo(os.path.relpath(path))
+    click.echo(f"Next: repro run {name}, repro ledger --check; then book/contributing.md, step 1.")
+
+
 @main.command()
 @click.option("--strict", is_flag=True, help="Fail on any warning, broken link or stale page.")
 @click.option("--no-run", is_flag=True, help="Build from what is on file; execute nothing.")

@@ -115,9 +115,8 @@ def test_reproduction_needs_the_papers_scale_and_no_deviation(monkeypatch):
 
 def test_the_claims_file_is_sound_and_complete():
     assert levels.check() == []
-    assert set(evidence.papers()) == set(
-        "actkv toolsearcher recursive_opsd mad_rl kite deltas graft code_skills muser".split()
-    )
+    nine = "actkv toolsearcher recursive_opsd mad_rl kite deltas graft code_skills muser"
+    assert set(evidence.papers()) >= set(nine.split())
     for paper, about in evidence.papers().items():
         assert evidence.claims(paper) and about["seed_row"]
     with_notebooks = {c["paper"] for c in evidence.claims() if c["evidence"]["notebooks"]}
