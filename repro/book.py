@@ -25,17 +25,28 @@ def build(strict: bool = False) -> Path:
     would fail one build and pass the next), any warning an error, and `faults` must be empty.
     Raises ReproError naming what is wrong.
     """
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(ROOT), "-q"]
-    if strict:
-        command += ["--all", "-W", "-n", "--keep-going"]
+    strictly = ["--all", "-W", "-n", "--keep-going"] if strict else []
     BUILD.mkdir(exist_ok=True)
     with FileLock(BUILD / "book.lock"):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=_environment())
+        # Left behind by a build that was killed: what it wrote may be cut off, and looks new.
+        unfinished = BUILD / "unfinished"
+        anew = ["--all"] if unfinished.exists() and not strict else []
+        unfinished.touch()
+        done = _sphinx(strictly or anew)
+        if done.returncode != 0 and not (strict or anew):
+            done = _sphinx(["--all"])  # in case what is kept between builds is damaged
+        unfinished.unlink()
         if done.returncode != 0:
             raise ReproError(f"The book was not built:\n{_tail(done.stdout + done.stderr)}")
         if strict and (found := faults()):
             raise ReproError("The book was built, but:\n" + "\n".join(f"- {f}" for f in found))
     return HTML / "index.html"
+
+
+def _sphinx(options: list[str]) -> subprocess.CompletedProcess[str]:
+    program = str(Path(sys.executable).with_name("jupyter-book"))
+    command = [program, "build", str(ROOT), "-q", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=_environment())
 
 
 def _environment() -> dict[str, str]:
