@@ -258,7 +258,9 @@ def _run_on_dask(
     there = {outcome.run.digest for outcome in outcomes}
     with Client(scheduler, timeout="20s") as client:
         waiting = {
-            client.submit(execute, run, key=f"run-{run.digest}", retries=2): run
+            client.submit(
+                execute, run, key=f"run-{run.digest}", retries=2, resources=_wants(run, client)
+            ): run
             for run in runs
             if run.digest not in there
         }
@@ -270,3 +272,19 @@ def _run_on_dask(
             outcomes.append(outcome)
             report(outcome)
     return outcomes
+
+
+def _wants(run: Run, client: Any) -> dict[str, int]:
+    """What a worker must have for `run`: one GPU where its device is one.
+
+    Raises ReproError where no worker has it: Dask would wait for ever.
+    """
+    if not str(run.parameters["device"]).startswith("cuda"):
+        return {}
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not any(worker.get("resources", {}).get("GPU") for worker in workers):
+        raise ReproError(
+            f"{run.key} runs on {run.parameters['device']} and no worker of the scheduler offers a "
+            'GPU. Start one with: dask worker ADDRESS --nthreads 1 --resources "GPU=1".'
+        )
+    return {"GPU": 1}

@@ -267,16 +267,16 @@ CLUSTER = """
 from distributed import LocalCluster
 if __name__ == "__main__":
     options = dict(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with LocalCluster(**options) as cluster:
+    with LocalCluster(**options, resources=RESOURCES) as cluster:
         print(cluster.scheduler_address, flush=True)
         input()
 """
 
 
-def test_dask_workers_give_the_same_records(project):
-    project.write("a", CHECK)
-    project.write("b", CHECK)
-    (project.folder / "cluster.py").write_text(CLUSTER)
+@pytest.fixture(params=[{}])
+def scheduler(request, project):
+    """Address of a Dask scheduler with two workers, which have the resources of the parameter."""
+    (project.folder / "cluster.py").write_text(f"RESOURCES = {request.param}\n{CLUSTER}")
     cluster = subprocess.Popen(
         [sys.executable, "cluster.py"],
         cwd=project.folder,
@@ -286,14 +286,53 @@ def test_dask_workers_give_the_same_records(project):
         text=True,
     )
     try:
-        code, output = project.repro(
-            "run", "demo", "--scheduler", cluster.stdout.readline().strip()
-        )
+        yield cluster.stdout.readline().strip()
     finally:
         cluster.communicate("\n", timeout=60)
+
+
+def test_dask_workers_give_the_same_records(project, scheduler):
+    project.write("a", CHECK)
+    project.write("b", CHECK)
+    code, output = project.repro("run", "demo", "--scheduler", scheduler)
     assert code == 0, output
     assert [p.parent.name for p in project.results()] == ["a", "b"]
     assert set(project.states().values()) == {"fresh"}
+
+
+def test_a_killed_dask_worker_loses_no_run_and_none_is_computed_twice(project, scheduler):
+    # The first run kills the worker above it: kernel, repro.worker, Dask's worker.
+    killing = (
+        "import pathlib, psutil, time\n"
+        f"seen = pathlib.Path({str(project.folder / 'seen')!r})\n"
+        "first = not seen.exists()\n"
+        "seen.open('a').write('x')\n"
+        "if first:\n"
+        "    psutil.Process().parent().parent().kill()\n"
+        "    time.sleep(60)"
+    )
+    project.write("a", killing, CHECK)
+    counting = (
+        f"open({str(project.folder / 'counted')!r}, 'a').write('x'); import time\ntime.sleep(4)"
+    )
+    project.write("b", counting, CHECK)
+    both = [project.start("run", "demo", "--scheduler", scheduler) for _ in range(2)]
+    for process in both:
+        output, _ = process.communicate(timeout=180)
+        assert process.returncode == 0, output
+    assert [p.parent.name for p in project.results()] == ["a", "b"]
+    assert (project.folder / "seen").read_text() == "xx"
+    assert (project.folder / "counted").read_text() == "x"
+
+
+@pytest.mark.parametrize("scheduler", [{}, {"GPU": 1}], ids=["none", "gpu"], indirect=True)
+def test_a_run_on_a_gpu_goes_to_a_worker_that_has_one(project, scheduler, request):
+    project.write("a", CHECK)
+    code, output = project.repro("run", "demo/a", "-p", "device", "cuda", "--scheduler", scheduler)
+    if request.node.callspec.id == "gpu":
+        assert code == 0, output
+    else:
+        assert code == 1 and "no worker of the scheduler offers a GPU" in output
 
 
 def test_plain_papermill_writes_the_same_record(project):
