@@ -89,7 +89,7 @@ def _broken(path: Path, link: str, pages: dict[Path, "Page"]) -> bool:
 
 
 class Page(HTMLParser):
-    """Links, anchors, loaded files and unexplained pictures of one HTML page."""
+    """Links, anchors, loaded files, unexplained pictures and the next page of one HTML page."""
 
     def __init__(self, path: Path):
         super().__init__()
@@ -97,6 +97,7 @@ class Page(HTMLParser):
         self.loads: list[str] = []
         self.mute: list[str] = []
         self.anchors: set[str] = {"", "top"}
+        self.next = ""
         self.feed(path.read_text())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -104,6 +105,8 @@ class Page(HTMLParser):
         self.anchors |= {values[n] for n in ("id", "name") if n in values}
         if tag == "a" and "href" in values:
             self.links.append(values["href"])
+        if tag == "link" and values.get("rel") == "next":
+            self.next = values["href"]
         if tag in ("img", "script", "iframe", "source") and "src" in values:
             self.loads.append(values["src"])
         if tag == "link" and values.get("rel") in ("stylesheet", "preload", "icon"):

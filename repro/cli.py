@@ -376,13 +376,15 @@ def new_chapter(name: str, title: str, arxiv: str) -> None:
 @main.command()
 @click.option("--strict", is_flag=True, help="Fail on any warning, broken link or stale page.")
 @click.option("--no-run", is_flag=True, help="Build from what is on file; execute nothing.")
-def book(strict: bool, no_run: bool) -> None:
+@click.option("--pdf", is_flag=True, help="Print the built book to one PDF as well.")
+def book(strict: bool, no_run: bool, pdf: bool) -> None:
     """Execute what is not fresh, at default parameters, and build the HTML.
 
     \b
     Examples:
       repro book
       repro book --strict
+      repro book --no-run --pdf
     """
     from repro import assets, book, notebooks, runs
 
@@ -395,6 +397,10 @@ def book(strict: bool, no_run: bool) -> None:
     good = all(r.good for r in _run(plans))
     front = book.build(strict)
     click.echo(f"The book: {os.path.relpath(front)}")
+    if pdf:
+        from repro import pdf as printing
+
+        click.echo(f"As PDF: {os.path.relpath(printing.write())}")
     if not good:
         raise ReproError("A notebook failed; its page shows a gap or an earlier, stale result.")
 
