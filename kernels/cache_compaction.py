@@ -61,10 +61,10 @@ def compact(
     """
     slots = _accepted(pages, table, length)
     plans = plan_layers(kept, len(pages), length, slots, _of_table(shared, table, pages.shape[2]))
-    table = np.asarray(table, np.int64)
+    blocks = np.asarray(table, np.int64)
     move = compact_ if pages.is_cuda or SIMULATED else compact_reference
-    move(pages, table[None], [plans])
-    rest, freed = shorten(table, plans[0])
+    move(pages, blocks[None], [plans])
+    rest, freed = shorten(blocks, plans[0])
     return rest.tolist(), freed.tolist(), np.stack([one.perm for one in plans])
 
 
@@ -86,7 +86,7 @@ def plan_layers(
 
 def whole_blocks(keep: np.ndarray, slots: int) -> int:
     """How many full blocks in front every layer of `keep` [L, S] keeps whole."""
-    everywhere = keep.all(0)
+    everywhere = np.asarray(keep.all(0))
     first_lost = int(everywhere.argmin()) if not everywhere.all() else len(everywhere)
     return first_lost // slots
 

@@ -165,9 +165,12 @@ def _bad(asset: Asset) -> list[str]:
 
 def _ready(asset: Asset, download: bool) -> Path:
     home = _home(asset)
-    for file in _bad(asset):
-        if home is None or asset.kind == "wheel":
-            there = home is not None and (home / file).exists()
+    bad = _bad(asset)
+    if home is None:
+        raise _missing(asset, "not installed")
+    for file in bad:
+        if asset.kind == "wheel":
+            there = (home / file).exists()
             raise _missing(asset, f"the installed {file} is damaged" if there else "not installed")
         _obtain(asset, file, home / file, download)
     return home / next(iter(asset.files)) if asset.single else home

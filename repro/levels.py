@@ -263,11 +263,11 @@ def bad_records() -> list[tuple[str, str]]:
             bad.append((str(place), "it is of another notebook or seed, or of a fault"))
         bad += _dirty(str(place), record)
     for path in sorted((EVIDENCE / "confirmations").glob("*/*/*/*.json")):
-        place = str(path.relative_to(EVIDENCE))
+        name = str(path.relative_to(EVIDENCE))
         try:
-            bad += _dirty(place, records.load(path))
+            bad += _dirty(name, records.load(path))
         except ReproError as error:
-            bad.append((place, str(error)))
+            bad.append((name, str(error)))
     return bad
 
 

@@ -213,6 +213,7 @@ def _parameters(code: list[dict]) -> tuple[list[str], dict[str, Parameter]]:
         if token.type == tokenize.COMMENT
     }
     found, parameters = [], {}
+    node: Any  # an assignment with a type, or the attributes below are missing
     for node in lines:
         try:
             name, kind = node.target.id, node.annotation.id

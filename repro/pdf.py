@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from repro import files
@@ -18,7 +19,7 @@ from repro.paths import BUILD
 TARGET = BUILD / "executable-boundaries.pdf"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _FLAGS = ["--no-sandbox", "--disable-gpu"]
-_FORM = {
+_FORM: dict[str, Any] = {
     "format": "A4",
     "margin": {"top": "16mm", "bottom": "16mm", "left": "14mm", "right": "14mm"},
     "scale": 0.75,

@@ -188,7 +188,7 @@ class _Tags(HTMLParser):
     def handle_comment(self, data: str) -> None:
         self.plain = False
 
-    handle_decl = unknown_decl = handle_pi = handle_comment
+    handle_decl = unknown_decl = handle_pi = handle_comment  # type: ignore[assignment]
 
 
 def _plain_markdown(value: str) -> bool:

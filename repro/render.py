@@ -6,6 +6,7 @@ Everything here is computed from records and claims; a page holds only the name 
 import html
 import math
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from repro import evidence, intervals, levels, pooled, provenance
@@ -169,7 +170,7 @@ def comparison(key: str, profile: str, subject: str, what: str) -> str:
         return f"*Gap: no record of {key} at the profile `{profile}` compares {what}.*"
     everywhere = [a for a in found[0].arms if all(a in c.arms for c in found)]
     everywhere.sort(key=lambda a: a != subject)
-    head = ("", *everywhere)
+    head = ("setting", *everywhere)
     rows = [(_setting(c), *(_cell(c, subject, a) for a in everywhere)) for c in found]
     some = [
         (a, _setting(c), _cell(c, subject, a)) for c in found for a in c.arms if a not in everywhere
@@ -188,7 +189,7 @@ def comparison(key: str, profile: str, subject: str, what: str) -> str:
     parts = [table(head, rows), caption]
     if some:
         parts.append("Arms that ran at some settings only:")
-        parts.append(table(("arm", "", f"mean ({subject} has more)"), some))
+        parts.append(table(("arm", "setting", f"mean ({subject} has more)"), some))
     return "\n\n".join(parts)
 
 
@@ -221,7 +222,7 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A MyST table in a box that scrolls by itself on a narrow screen."""
     lines = [" | ".join(head), " | ".join("---" for _ in head)]
     lines += [" | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in r) for r in rows]

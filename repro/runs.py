@@ -55,7 +55,7 @@ class Run:
         """The executed notebook of just this run, if it is in place and whole."""
         executed = store.load_executed(self.executed)
         record = executed and store.find_record(executed)
-        if not record or record["digest"] != self.digest:
+        if not executed or not record or record["digest"] != self.digest:
             return None
         return executed if store.same_cells(executed, notebooks.read(self.key).cells) else None
 
@@ -186,7 +186,8 @@ def keep(outcome: Outcome, force: bool = False) -> Outcome:
     try:
         executed = json.loads(outcome.notebook)
         if path := run.record_path:
-            record, old = store.find_record(executed), repeat.earlier(path, run.digest)
+            record: Any = store.find_record(executed)  # there: `judge` has seen it
+            old = repeat.earlier(path, run.digest)
             if old and not force:
                 same, told = repeat.verdict(old, record, run.tolerance)
                 if not same:

@@ -9,6 +9,7 @@ import keyword
 import re
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from repro import files, paths
 from repro.errors import BadParameter
@@ -78,7 +79,7 @@ def _text(made: str, values: dict[str, str]) -> str:
     """A template's text with `values` in it; formulas keep their own dollar signs."""
     text = (_TEMPLATE / f"{made}.txt").read_text()
     for name, value in values.items():
-        text = re.sub(rf"\${name}\b", lambda _, value=value: value, text)
+        text = re.sub(rf"\${name}\b", value, text)  # which has no backslash
     # Where a name stands among the imports depends on the name.
     text = _IMPORTS.sub(lambda m: "".join(sorted(m[0].splitlines(keepends=True))), text)
     return _notebook(text) if made == "notebook.py" else text
@@ -90,7 +91,12 @@ def _notebook(text: str) -> str:
     for part in re.split(r"^# %% ", text, flags=re.MULTILINE)[1:]:
         head, _, source = part.partition("\n")
         cell_id, source = head.split()[-1], source.strip("\n")
-        cell = {"cell_type": "code", "execution_count": None, "id": cell_id, "metadata": {}}
+        cell: dict[str, Any] = {
+            "cell_type": "code",
+            "execution_count": None,
+            "id": cell_id,
+            "metadata": {},
+        }
         if head.startswith("[markdown]"):
             cell = {"cell_type": "markdown", "id": cell_id, "metadata": {}}
             source = re.sub(r"^# ?", "", source, flags=re.MULTILINE)

@@ -18,8 +18,9 @@ def check(name: str, value: Any, what: str) -> None:
         _validator(name)(value)
         files.canonical(value)  # no NaN, which JSON cannot hold
     except fastjsonschema.JsonSchemaValueException as error:
-        where = "$" + error.name.removeprefix("data")
-        said = error.message.replace(error.name, "it", 1)[:200]
+        name = error.name or "data"
+        where = "$" + name.removeprefix("data")
+        said = error.message.replace(name, "it", 1)[:200]
         raise ReproError(f"{what}: {where}: {said}") from None
     except ValueError as error:
         raise ReproError(f"{what}: {error}") from None

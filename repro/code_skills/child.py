@@ -23,7 +23,8 @@ class Child:
     """Engines are kept, one for each task and set of keys."""
 
     def __init__(self, source: Any, sink: Any):
-        self._source, self._sink, self._engines = source, sink, {}
+        self._source, self._sink = source, sink
+        self._engines: dict[Any, Any] = {}
 
     def serve(self) -> None:
         for line in self._source:
@@ -66,8 +67,8 @@ def prove(engine: Engine, seed: int, lgen: int | None = None) -> dict[str, Any]:
     `applied`: the first two are equal and the third is not; `limit`: the task's own step limit.
     """
     far = 1_000_003  # with `lgen` the whole first picture is that of `lgen`
-    other = Seed(seed + far, seed + far, lgen + far if lgen else None)
-    seeds = (Seed(seed, seed, lgen), Seed(seed, seed, lgen), other)
+    elsewhere = Seed(seed + far, seed + far, lgen + far if lgen else None)
+    seeds = (Seed(seed, seed, lgen), Seed(seed, seed, lgen), elsewhere)
     first, again, other = (engine.reset(s).hash().hex() for s in seeds)
     return {
         "first": first, "again": again, "other": other,

@@ -138,7 +138,7 @@ def _model(chosen: dict[str, Any]) -> Any:
     from repro import models
     from repro.code_skills import lm
 
-    return lm.Chooser(*models.load(lm.PARAMETERS["model"]))
+    return lm.Chooser(*models.load(str(lm.PARAMETERS["model"])))
 
 
 def _seeds(text: str) -> list[int]:

@@ -106,14 +106,14 @@ class HybridMemory:
             at = index[:, None, :, None].expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3])
             layer.keys, layer.values = layer.keys.gather(2, at), layer.values.gather(2, at)
 
-    def snapshot(self) -> list[tuple[Tensor | None, Tensor | None]]:
+    def snapshot(self) -> list[tuple[Any, ...]]:
         pairs = []
         for kind, layer in zip(self.home.kinds, self.cache.layers, strict=True):
             names = ("recurrent_states", "conv_states") if kind == LINEAR else ("keys", "values")
             pairs.append(tuple(_copy(_one(getattr(layer, name, None))) for name in names))
         return pairs
 
-    def restore(self, saved: list[tuple[Tensor | None, Tensor | None]]) -> None:
+    def restore(self, saved: list[tuple[Any, ...]]) -> None:
         for kind, layer, (one, two) in zip(self.home.kinds, self.cache.layers, saved, strict=True):
             if one is None:
                 raise BadParameter("ask() came before the first chunk; accepted: after feed().")
@@ -127,7 +127,7 @@ class HybridMemory:
         return [x for x, k in zip(self.cache.layers, self.home.kinds, strict=True) if k == kind]
 
 
-def _one(held: Any) -> Tensor | None:
+def _one(held: Any) -> Any:
     return held.get(0) if isinstance(held, dict) else held
 
 

@@ -23,7 +23,7 @@ class Status:
     seed: int | None
     state: str
     why: str = ""
-    record: dict[str, Any] | None = field(default=None, repr=False)
+    record: Any = field(default=None, repr=False)  # as `records` describes it; None without one
     path: Path | None = None  # the executed notebook, for a live result
 
 
@@ -62,10 +62,9 @@ def live(key: str) -> Status:
     for path in reversed(store.copies(key)):
         record = store.record_of(path)
         if record and _same_parameters(record, run.inputs):
-            why = digest.differences(record["inputs"], run.inputs) or [
-                "the cells are cut otherwise"
-            ]
-            return Status(key, "default", seed, "stale", "; ".join(why), record, path)
+            odd = digest.differences(record["inputs"], run.inputs)
+            told = "; ".join(odd or ["the cells are cut otherwise"])
+            return Status(key, "default", seed, "stale", told, record, path)
     why = assets.lacking(notebooks.read(key).assets) or "not executed here yet"
     return Status(key, "default", seed, "missing", why)
 
@@ -104,8 +103,8 @@ def _of_file(key: str, profile: str, path: Path) -> Status:
     if record["notebook"] != key or made.get("seed") != seed or made.get("fault"):
         why = f"the record is of {record['notebook']}, seed {made.get('seed')}, or of a fault"
         return Status(key, profile, seed, "missing", why)
-    why = digest.differences(record["inputs"], expected.inputs)
-    return Status(key, profile, seed, "stale" if why else "fresh", "; ".join(why), record)
+    odd = digest.differences(record["inputs"], expected.inputs)
+    return Status(key, profile, seed, "stale" if odd else "fresh", "; ".join(odd), record)
 
 
 def statuses() -> list[Status]:

@@ -62,7 +62,7 @@ def reindex() -> list[str]:
     """Accept the records as they lie there now; returns what changed, in words."""
     with lock():
         known, here = latest(), _here()
-        changed = {n: sha for n, sha in here.items() if known.get(n) != sha}
+        changed: dict[str, str | None] = {n: h for n, h in here.items() if known.get(n) != h}
         changed |= {n: None for n, sha in known.items() if sha and n not in here}
         if changed:
             CHAIN.append(*({"path": n, "sha256": sha} for n, sha in changed.items()))

@@ -54,5 +54,5 @@ def table(key: str, name: str) -> dict:
         sys.path.insert(0, str(ROOT))
     for node in ast.walk(ast.parse("\n".join(notebooks.read(key).cells))):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-            return getattr(importlib.import_module(node.module), name)
+            return getattr(importlib.import_module(str(node.module)), name)
     raise ReproError(f"{key} imports no {name}; accepted: a table of them, as in repro.faults.")

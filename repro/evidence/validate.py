@@ -107,7 +107,7 @@ def _integrity(held: Mapping[Path, dict[str, Any]], report: Report) -> None:
         say([str(error)])
         current = {r["receipt_id"] for r in held.values()}
     for path, receipt in held.items():
-        told = []
+        told: list[str] = []
         try:
             told.extend(_holds(path, receipt, receipt["receipt_id"] in current, report))
         except ReproError as error:

@@ -35,16 +35,16 @@ def read(record: dict[str, Any]) -> Reading:
     key, seed = record["notebook"], record["parameters"]["seed"]
     if record["parameters"].get("fault"):
         return Reading("not comparable", f"the fault {record['parameters']['fault']!r} was planted")
-    found = [(p, evidence.of_profile(key, p)) for p in profiles.names()[1:]]
-    found = [(p, [s.record for s in held if s.state == "fresh"]) for p, held in found]
-    found = [(p, held) for p, held in found if held]
+    on_file = {p: evidence.of_profile(key, p) for p in profiles.names()[1:]}
+    fresh = {p: [s.record for s in held if s.state == "fresh"] for p, held in on_file.items()}
+    found = {p: held for p, held in fresh.items() if held}
     if not found:
         return Reading("not comparable", f"no fresh record of {key} is on file")
-    reasons = {p: first_difference(record, held[0]) for p, held in found}
+    reasons = {p: first_difference(record, held[0]) for p, held in found.items()}
     profile = next((p for p, why in reasons.items() if not why), None)
     if profile is None:
         return Reading("not comparable", min(reasons.values(), key=_parameters_last))
-    held = dict(found)[profile]
+    held = found[profile]
     if same := [one for one in held if one["parameters"]["seed"] == seed]:
         tolerance = profiles.read(profile).tolerance_of(key)
         told = repeat.differences(same[0], record, tolerance)
@@ -87,7 +87,7 @@ def accept(record: dict[str, Any], reading: Reading) -> Path:
 
     Raises ReproError for one that does not agree or that names a machine.
     """
-    if reading.verdict != "inside":
+    if reading.verdict != "inside" or reading.profile is None:
         raise ReproError(f"A record that is {reading.verdict} is no confirmation: {reading.why}.")
     sanitize.require_clean(record, "The record", sanitize.RECORD_HASHES)
     own = records.path(record["notebook"], reading.profile, record["parameters"]["seed"])

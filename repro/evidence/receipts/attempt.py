@@ -41,7 +41,7 @@ def timed(run: runs.Run) -> tuple[runs.Outcome, str, float]:
 
 def _of(receipt: Mapping[str, Any], run: runs.Run) -> bool:
     """Whether a receipt names the committed record of `run`."""
-    name = build.inside(run.record_path)
+    name = run.record_path and build.inside(run.record_path)
     return any(f["path"] == name for f in receipt["files"])
 
 

@@ -49,11 +49,11 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float
     if old["outcome"] != "passed":
         return []
     same = old["device"]["class"] == new["device"]["class"]
-    kept = [
+    before, now = (
         {"metrics": [m for m in one["metrics"] if same or not _is_time(m["unit"])]}
         for one in (old, new)
-    ]
-    return repeat.differences(*kept, tolerance)
+    )
+    return repeat.differences(before, now, tolerance)
 
 
 def _is_time(unit: str) -> bool:

@@ -71,7 +71,7 @@ def says_otherwise(receipt: Mapping[str, Any], report: Mapping[str, Any]) -> boo
 def fields(report: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a receipt that the report alone gives, and under ``given`` its options."""
     stages = report["stages"]
-    facts = next((s["facts"] for s in stages if s["name"] == "environment"), {})
+    facts: dict[str, Any] = next((s["facts"] for s in stages if s["name"] == "environment"), {})
     versions = facts.get("versions", {}) | {"python": facts.get("python", "0")}
     told = report["device"], facts.get("memory_bytes"), facts.get("compute_capability")
     outcome, reason = _outcome(stages)
