@@ -209,9 +209,6 @@ def _rerun(found: list[dict[str, Any]], report: Report, say: Callable[[str], Non
     from repro.evidence.receipts import rerun
 
     for receipt in found:
-        if receipt["kind"] == "session":
-            report.notes.append(f"{_short(receipt)}: a session needs its device; not repeated here")
-            continue
         say(f"Executing {receipt['subject']} again, for {_short(receipt)} …")
         counter = rerun.again(receipt)
         repeats = counter["repeats"]

@@ -493,3 +493,26 @@ def test_the_book_says_what_signing_does_not_prove():
         assert told in text
     assert "```{receipts}" in (ROOT / "book/ledger.md").read_text()
     assert paths.ROOT == ROOT and manifest.CHAIN.name.startswith("evidence/records/")
+
+
+def test_a_session_is_repeated_in_the_simulator(desk, monkeypatch):
+    stages = session()["stages"]
+    report = session(stages=[stages[0], stages[1] | {"name": "right_compaction"}])
+    first = build.from_file(write_session(desk, **report))
+    monkeypatch.setattr(today, "elsewhere", lambda receipt: [])
+    assert validate.validate("rerun").problems == []
+    (counter,) = [r for r in receipts.everything() if r["kind"] == "counter"]
+    assert counter["repeats"]["receipt_id"] == first["receipt_id"] and counter["repeats"]["agrees"]
+    assert counter["checks"]["green"] >= 3 and counter["device"]["name"] == "simulator"
+    assert "--device simulator" in " ".join(counter["command"])
+    assert sound() == [] and receipts.counts(counter, ["A100-80GB"])  # it counts for no card
+    # a kernel that is wrong today: the counter-receipt names the check, and stays on file
+    odd = counter["checks"] | {"green": 2, "red": ["compaction.float32"]}
+    kept = rerun.session.fields
+    monkeypatch.setattr(
+        rerun.session,
+        "fields",
+        lambda report: kept(report) | {"checks": odd, "outcome": "failed", "reason": "red: x"},
+    )
+    told = rerun.again(first)["repeats"]
+    assert told["differences"] == ["compaction.float32 was green, is red"] and not told["agrees"]

@@ -23,9 +23,16 @@ def from_session(path: Path, supersedes: str | None = None) -> dict[str, Any]:
     content = path.read_bytes()
     report = read(content, path.name)
     sanitize.require_clean(report, path.name)
-    told = fields(report)
     stamp = "".join(c for c in report["started"] if c.isdigit())
     copy = paths.EVIDENCE / "executed/kernels/session" / f"{stamp}.json"
+    receipt = made(report, files=[build.named("session", copy, content)], supersedes=supersedes)
+    receipts.write(receipt, {copy: content})
+    return receipt
+
+
+def made(report: Mapping[str, Any], **changed: Any) -> dict[str, Any]:
+    """The receipt (not yet written) of a session's report, with the fields of `changed`."""
+    told = fields(report)
     options = (w for n, v in told["given"].items() for w in (f"--{n}", str(v)))
     limits = ["The session's file does not name its code; the commit is the receipt's own."]
     limits += [
@@ -33,21 +40,18 @@ def from_session(path: Path, supersedes: str | None = None) -> dict[str, Any]:
         for s in report["stages"]
         if s.get("left_out")
     ]
-    receipt = build.assemble(
-        subject="kernels/session",
-        kind="session",
-        entry=SCRIPT,
-        command=["python", SCRIPT, *options],
-        files=[build.named("session", copy, content)],
-        supersedes=supersedes,
-        limitations=limits,
-        inputs=inputs(told.pop("given")),
-        seeds=[],
-        peak_memory_bytes=None,
-        **told,
-    )
-    receipts.write(receipt, {copy: content})
-    return receipt
+    body = {
+        "subject": "kernels/session",
+        "kind": "session",
+        "entry": SCRIPT,
+        "command": ["python", SCRIPT, *options],
+        "supersedes": None,
+        "inputs": inputs(told.pop("given")),
+        "seeds": [],
+        "peak_memory_bytes": None,
+    }
+    own = {"limitations": [*limits, *changed.pop("limitations", [])]}
+    return build.assemble(**body | told | own | changed)
 
 
 def read(content: bytes, name: str) -> dict[str, Any]:
