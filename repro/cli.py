@@ -274,23 +274,28 @@ def verdict(path: str, accept: bool) -> None:
 @click.option(
     "--data", type=click.Path(exists=True, file_okay=False), help="Check the splits' files."
 )
+@click.option("--equal", metavar="USE", help="Refuse unequal real use, such as generated_tokens.")
 @click.option(
     "--seal", type=click.Path(file_okay=False), metavar="FOLDER",
     help="Choose by validation, and write the choice there: it opens the test, once.",
 )  # fmt: skip
-def compare(paths: tuple[str, ...], data: str | None, seal: str | None) -> None:
+def compare(
+    paths: tuple[str, ...], data: str | None, equal: str | None, seal: str | None
+) -> None:
     """Arms held against a baseline, item by item; an unfair set is refused, by the rule's name.
 
     \b
     Examples:
       repro compare baseline.json candidate.json --seal choices
-      repro compare baseline.json candidate.json
+      repro compare baseline.json candidate.json --equal generated_tokens
     """
     from pathlib import Path
 
-    from repro.compare import choice, load, manifest, report
+    from repro.compare import budget, choice, load, manifest, report
 
     held, runs, sealed = load.load([Path(path) for path in paths])
+    if equal:
+        budget.check_equal(held, runs, equal)
     if data:
         manifest.check_files(held, Path(data))
     if seal:

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from compare_cases import ARMS, ITEMS, finished, frozen, run, runs, sha
 
 from repro.cli import main
-from repro.compare import Refused, choice, manifest, paired, report, rules
+from repro.compare import Refused, budget, choice, manifest, paired, report, rules
 from repro.compare.refused import RULES
-from repro.errors import ReproError
+from repro.errors import BadParameter, ReproError
 
 SANE = ARMS | {"start": "untouched", "zero": "zero_learning_rate", "shuffled": "placebo"}
 
@@ -343,6 +343,28 @@ def test_unequal_use_under_equal_caps_is_said():
     assert any("unequal use" in note and "2000" in note for note in notes)
     assert any("items only" in note for note in notes)
     assert any("placebo" in note for note in notes)
+
+
+def test_the_second_table_takes_equal_real_use_only(tmp_path):
+    made = frozen(arms=SANE)
+    done = runs(made, {"plain": 0.5, "new": 0.7, "start": 0.5, "zero": 0.5, "shuffled": 0.5})
+    for r in done:
+        if made["arms"][r["arm"]] == "untouched":
+            r["used"] = dict.fromkeys(r["used"], 0)
+    budget.check_equal(made, done, "generated_tokens")  # a start that trains on nothing is exempt
+    (odd,) = [r for r in done if r["arm"] == "new" and r["seed"] == 43]
+    odd["used"] |= {"generated_tokens": 1101}
+    with pytest.raises(Refused, match="generated_tokens in seed 43: new used 1101, .* 1000") as bad:
+        budget.check_equal(made, done, "generated_tokens")
+    assert bad.value.rule == "equal_use"
+    budget.check_equal(made, done, "seconds")
+    with pytest.raises(BadParameter, match="quantity='updates'; accepted: generated_tokens"):
+        budget.check_equal(made, done, "updates")
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps({"manifest": made, "runs": done}))
+    found = CliRunner().invoke(main, ["compare", str(path), "--equal", "generated_tokens"])
+    assert found.exit_code == 1 and "equal_use" in found.output
+    assert CliRunner().invoke(main, ["compare", str(path)]).exit_code == 0
 
 
 # Statistics -------------------------------------------------------------------------------------
