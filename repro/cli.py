@@ -279,9 +279,7 @@ def verdict(path: str, accept: bool) -> None:
     "--seal", type=click.Path(file_okay=False), metavar="FOLDER",
     help="Choose by validation, and write the choice there: it opens the test, once.",
 )  # fmt: skip
-def compare(
-    paths: tuple[str, ...], data: str | None, equal: str | None, seal: str | None
-) -> None:
+def compare(paths: tuple[str, ...], data: str | None, equal: str | None, seal: str | None) -> None:
     """Arms held against a baseline, item by item; an unfair set is refused, by the rule's name.
 
     \b

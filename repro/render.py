@@ -194,7 +194,7 @@ def comparison(key: str, profile: str, subject: str, what: str) -> str:
 
 
 def _setting(compared: pooled.Pooled) -> str:
-    return compared.metric.partition(", ")[2]
+    return compared.metric.partition(", ")[2] or "mean"
 
 
 def _cell(compared: pooled.Pooled, subject: str, arm: str) -> str:

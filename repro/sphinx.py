@@ -1,26 +1,30 @@
 """Sphinx extension: executed notebooks and computed evidence in the pages.
 
 On ``source-read`` a source notebook is exchanged for its executed copy on file, under a banner
-that says how fresh it is. The build never executes anything and never judges an execution.
+that says how fresh it is. The build executes no notebook and never judges an execution; the small
+pictures of repro.pictures are made in processes of their own.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-from docutils import nodes
-from docutils.parsers.rst import Directive
-from docutils.statemachine import StringList
-
 import repro
-from repro import evidence, figures, files, provenance, redact, render, store
-from repro.evidence.receipts import pages
-from repro.paths import BUILD, EVIDENCE, NOTEBOOKS, ROOT
+from repro import (
+    directives,
+    evidence,
+    files,
+    markup,
+    pictures,
+    provenance,
+    redact,
+    render,
+    store,
+)
+from repro.paths import EVIDENCE, NOTEBOOKS, ROOT
 
 _PREFIX = "notebooks/"
 STATIC = ROOT / "book" / "_static"
-FIGURES = BUILD / "figures"
 
 
 def swap(app: Any, docname: str, content: list[str]) -> None:
@@ -111,7 +115,10 @@ def fingerprint() -> str:
     made = {str(p.relative_to(ROOT)): files.sha256(p) for p in makers if p.is_file()}
     folders = [EVIDENCE / name for name in ("confirmations", "keys", "receipts")]
     kept = [files.sha256(p) for f in folders for p in sorted(f.rglob("*.json*"))]
-    return files.digest([states, evidence.claims_file(), made, kept])
+    shown = {name: pictures.fingerprint(name) for name in pictures.NAMES}
+    stored = [files.sha256(p) for p in sorted(EVIDENCE.glob("pictures/*.json"))]
+    stored.append(files.sha256(EVIDENCE / "costs.yml"))
+    return files.digest([states, evidence.claims_file(), made, kept, shown, stored])
 
 
 def drop_thebe(app: Any, pagename: str, template: str, context: dict, doctree: Any) -> None:
@@ -121,117 +128,13 @@ def drop_thebe(app: Any, pagename: str, template: str, context: dict, doctree: A
     scripts[:] = [s for s, text in zip(scripts, told, strict=True) if "thebe" not in text.lower()]
 
 
-class Computed(Directive):
-    """Base of the directives whose text is computed: subclasses give `text`."""
-
-    def run(self) -> list[nodes.Node]:
-        env = self.state.document.settings.env
-        holder = nodes.container()
-        lines = StringList(self.text().splitlines(), source=env.docname)
-        self.state.nested_parse(lines, self.content_offset, holder)
-        return holder.children
-
-    def text(self) -> str:
-        raise NotImplementedError(type(self).__name__)
-
-
-class Comparison(Computed):
-    """``{comparison} actkv/baselines cpu actkv``, its content the metric: arms paired by item."""
-
-    required_arguments = 3
-    has_content = True
-
-    def text(self) -> str:
-        return render.comparison(*self.arguments, " ".join(self.content))
-
-
-class Tradeoff(Computed):
-    """``{tradeoff} actkv/baselines cpu actkv``: one metric against another, from the records.
-
-    Content, a line each: prefix of the metric across, its label, prefix of the metric up, label.
-    """
-
-    required_arguments = 3
-    has_content = True
-
-    def text(self) -> str:
-        key, profile, subject = self.arguments
-        x, across, y, up = self.content
-        held = [s.record for s in evidence.of_profile(key, profile) if s.record]
-        if not held:
-            return f"*Gap: no record of {key} at the profile `{profile}`.*"
-        fig, alt = figures.tradeoff(held, x, y, (across, up), subject)
-        name = f"{key.replace('/', '-')}-{profile}-{x}{y}.svg".replace("_", "-")
-        figures.save(fig, FIGURES / name)
-        place = os.path.relpath(FIGURES / name, Path(self.state.document.current_source).parent)
-        return f":::{{image}} {place}\n:alt: {alt}\n:width: 100%\n:::"
-
-
-class Papers(Computed):
-    """``{papers}``: the papers at a glance."""
-
-    def text(self) -> str:
-        return render.papers_table()
-
-
-class Claims(Computed):
-    """``{claims} actkv``: one paper's claims."""
-
-    required_arguments = 1
-
-    def text(self) -> str:
-        return render.claims_list(self.arguments[0])
-
-
-class Ledger(Computed):
-    """``{ledger} actkv``: one paper's entry in the ledger."""
-
-    required_arguments = 1
-
-    def text(self) -> str:
-        return render.ledger(self.arguments[0])
-
-
-class Protocols(Computed):
-    """``{protocols}``: the rules that hold for all papers."""
-
-    def text(self) -> str:
-        return render.protocols()
-
-
-class Receipts(Computed):
-    """``{receipts}``: all receipts, each with a link to its page where _toc.yml names that."""
-
-    def text(self) -> str:
-        return pages.listing(self.state.document.settings.env.found_docs.__contains__)
-
-
-class Receipt(Computed):
-    """``{receipt} 3f2a91c04d5e6f70``: everything that one receipt says."""
-
-    required_arguments = 1
-
-    def text(self) -> str:
-        return pages.page(self.arguments[0])
-
-
-def metric_role(name, rawtext, text, lineno, inliner, options=None, content=None):  # noqa: ARG001
-    """``{metric}`actkv/confidence/share```: a measured number, from the committed records."""
-    return [nodes.inline(rawtext, render.metric(text), classes=["eb-metric"])], []
-
-
 def setup(app: Any) -> dict[str, Any]:
     app.connect("source-read", swap)
     app.connect("env-get-outdated", outdated)
     app.connect("build-finished", finished)
     app.connect("html-page-context", drop_thebe, priority=900)
-    app.add_directive("comparison", Comparison)
-    app.add_directive("tradeoff", Tradeoff)
-    app.add_directive("papers", Papers)
-    app.add_directive("claims", Claims)
-    app.add_directive("ledger", Ledger)
-    app.add_directive("protocols", Protocols)
-    app.add_directive("receipts", Receipts)
-    app.add_directive("receipt", Receipt)
-    app.add_role("metric", metric_role)
+    app.connect("html-page-context", markup.repair, priority=900)
+    for name, directive in directives.DIRECTIVES.items():
+        app.add_directive(name, directive)
+    app.add_role("metric", directives.metric_role)
     return {"version": repro.__version__, "parallel_read_safe": False}

@@ -14,6 +14,7 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_scaling
 import yaml
 
 from repro import book, files, models, notebooks, runs
@@ -103,12 +104,14 @@ def plain_sphinx(folder: Path) -> int:
 
 def main() -> None:
     measured = ratios()
+    scaling = bench_scaling.curves()
     with tempfile.TemporaryDirectory() as folder:
         warnings = plain_sphinx(Path(folder))
     for name, value in measured.items():
         print(f"{value:8.3f}  {name}")
+    bench_scaling.show(scaling)
     print(f"{warnings:8d}  warnings from plain {PLAIN[0]}")
-    files.write_atomic(BUILD / "bench.json", json.dumps(measured, indent=1))
+    files.write_atomic(BUILD / "bench.json", json.dumps(measured | scaling, indent=1))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def test_the_longer_side_of_a_comparison_goes_down(monkeypatch):
     held = [render.Status("a/b", "cpu", 1, "fresh", record=one)]
     monkeypatch.setattr(render.evidence, "of_profile", lambda key, profile: held)
     text = render.comparison("a/b", "cpu", "actkv", "agreement")
-    assert "|  | actkv | random |" in text and "| budget 20 % | **0.800** |" in text
+    assert "| setting | actkv | random |" in text and "| budget 20 % | **0.800** |" in text
 
 
 def test_tradeoff_draws_a_line_an_arm(tmp_path):

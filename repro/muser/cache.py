@@ -2,54 +2,23 @@
 
 Source: arXiv 2609.23677 reports an asynchronous refresh with adaptive caching; triggers, lifetimes
 and order are our specification (project's notes, section 4). One entry a pair of user and model
-revision. Times are seconds. This back end is one SQLite file; every write is one transaction, so a
-process that is killed leaves the entry before it.
+revision. Times are seconds. Rules are here; bytes lie in a store, which can do three things: load
+a value, change one in one go, and list a user's revisions (`store_sqlite`, `store_redis`).
 """
 
-import hashlib
 import heapq
-import sqlite3
+import json
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from repro.errors import BadParameter, ReproError
-
-SCHEMA = """
-create table if not exists users (
-  user text, revision text, made real, covered integer, newest real, m integer, d integer,
-  vectors blob, sha256 text, writer text, primary key (user, revision));
-create table if not exists leases (
-  user text, revision text, owner text, until real, primary key (user, revision));
-"""
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """U^L [M, d] float32 of the first `covered` actions, the newest at `newest`; made at `made`."""
-
-    user: str
-    revision: str
-    made: float
-    covered: int
-    newest: float
-    vectors: np.ndarray
-    writer: str = ""
-
-    def __post_init__(self):
-        if self.vectors.ndim != 2 or not np.isfinite(self.vectors).all():
-            raise BadParameter(f"vectors has shape {self.vectors.shape}; accepted: [M, d], finite.")
-        if self.covered < 1:
-            raise BadParameter(f"covered={self.covered}: an empty history; accepted: 1 or more.")
-        if not self.newest <= self.made:
-            raise BadParameter(
-                f"newest={self.newest} lies after made={self.made}: the clock ran backwards, or an "
-                "action of the future got in; accepted: newest <= made."
-            )
+from repro.errors import BadParameter
+from repro.muser.cache_entry import Damaged, Entry, pack, unpack
+from repro.muser.store_redis import RedisStore, Unreachable
+from repro.muser.store_sqlite import SqliteStore
 
 
 @dataclass(frozen=True)
@@ -67,7 +36,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """The response record: `reasons` is empty for a fresh entry; `entry` is None for a miss."""
+    """The response record: `reasons` is empty for a fresh entry; `entry` is None without one."""
 
     entry: Entry | None
     reasons: tuple[str, ...]
@@ -76,8 +45,10 @@ class Read:
 
     @property
     def state(self) -> str:
-        """``fresh``, ``stale`` (served, and marked) or ``miss``."""
-        return "miss" if self.entry is None else "stale" if self.reasons else "fresh"
+        """``fresh``, ``stale`` (served, and marked), ``miss``, or ``degraded`` (no store)."""
+        if self.entry is None:
+            return "degraded" if "unreachable" in self.reasons else "miss"
+        return "stale" if self.reasons else "fresh"
 
 
 def drift(long: np.ndarray, short: np.ndarray) -> float:
@@ -126,86 +97,58 @@ def order(waiting: Iterable[tuple[str, float, float]]) -> list[str]:
     return [heapq.heappop(heap)[1] for _ in range(len(heap))]
 
 
-class SqliteCache:
-    """The cache in the file `path`, shared by threads and processes."""
+def connect(where: Path | str, wait: float | None = None) -> "UserCache":
+    """The cache on Redis for a URL (``redis://``, ``rediss://``, ``unix://``), else in a file."""
+    given = {} if wait is None else {"wait": wait}
+    if isinstance(where, str) and "://" in where:
+        return UserCache(RedisStore(where, **given))
+    return UserCache(SqliteStore(where, **given))
 
-    def __init__(self, path: Path | str, wait: float = 10.0):
-        self._path, self._wait = str(path), wait
-        with self._open() as db:
-            db.executescript(SCHEMA)
 
-    @contextmanager
-    def _open(self):
-        try:
-            db = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None)
-        except sqlite3.Error as error:
-            raise ReproError(f"The user cache cannot be opened ({error}).") from error
-        try:
-            yield db
-        except sqlite3.Error as error:
-            raise ReproError(f"The user cache cannot be used ({error}).") from error
-        finally:
-            db.close()
+class UserCache:
+    """The rules of the cache over the bytes of a store."""
 
-    @contextmanager
-    def _writing(self):
-        with self._open() as db:
-            db.execute("begin immediate")  # one writer at a time, from the first read on
-            try:
-                yield db
-            except BaseException:
-                db.execute("rollback")
-                raise
-            db.execute("commit")
+    def __init__(self, store: SqliteStore | RedisStore):
+        self.store = store
 
     def get(self, user: str, revision: str) -> Entry | None:
         """The entry of this very revision, checked against its hash; None where there is none."""
-        with self._open() as db:
-            row = db.execute(
-                "select made, covered, newest, m, d, vectors, sha256, writer from users "
-                "where user = ? and revision = ?", (user, revision),
-            ).fetchone()  # fmt: skip
-        if row is None:
-            return None
-        made, covered, newest, m, d, blob, sha256, writer = row
-        if _sha(user, revision, made, covered, newest, blob) != sha256:
-            raise ReproError(f"The cache entry of user {user!r} is damaged; remove it.")
-        vectors = np.frombuffer(blob, "<f4").reshape(m, d)
-        return Entry(user, revision, made, covered, newest, vectors, writer)
+        value = self.store.load("entry", user, revision)
+        return None if value is None else unpack(user, revision, value)
 
     def put(self, entry: Entry) -> bool:
-        """Keep `entry` unless one that covers more, or as much and later, is there already."""
-        blob = np.ascontiguousarray(entry.vectors, "<f4").tobytes()
-        key = (entry.user, entry.revision)
-        sha256 = _sha(*key, entry.made, entry.covered, entry.newest, blob)
-        with self._writing() as db:
-            held = db.execute(
-                "select covered, made from users where user = ? and revision = ?", key
-            ).fetchone()
-            if held is not None and tuple(held) >= (entry.covered, entry.made):
-                return False
-            db.execute(
-                "insert or replace into users values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*key, entry.made, entry.covered, entry.newest, *entry.vectors.shape, blob, sha256,
-                 entry.writer),
-            )  # fmt: skip
-        return True
+        """Keep `entry` unless one that covers more, or as much and later, is there already.
+
+        A damaged entry is replaced.
+        """
+
+        def step(value: bytes | None) -> bytes | None:
+            try:
+                held = value and unpack(entry.user, entry.revision, value)
+            except Damaged:
+                held = None
+            if held and (held.covered, held.made) >= (entry.covered, entry.made):
+                return None
+            return pack(entry)
+
+        return self.store.change("entry", entry.user, entry.revision, step)
 
     def lease(self, user: str, revision: str, owner: str, now: float, lasts: float = 60.0) -> bool:
-        """Claim a refresh. False while another owner's claim lasts; a killed owner's runs out."""
+        """Claim a refresh. False while another owner's claim lasts; a killed owner's runs out.
+
+        A claim from `lasts` or more in the future was made before the clock went back, and is over.
+        """
         if not lasts > 0:
             raise BadParameter(f"lasts={lasts} is refused; accepted: above 0 seconds.")
-        with self._writing() as db:
-            held = db.execute(
-                "select owner, until from leases where user = ? and revision = ?", (user, revision)
-            ).fetchone()
-            if held is not None and held[0] != owner and held[1] > now:
-                return False
-            db.execute(
-                "insert or replace into leases values (?, ?, ?, ?)",
-                (user, revision, owner, now + lasts),
-            )
-        return True
+
+        def step(value: bytes | None) -> bytes | None:
+            if value is not None:
+                holder, since, length = json.loads(value)
+                if holder != owner and abs(now - since) < length:
+                    return None
+            return json.dumps([owner, now, lasts]).encode()
+
+        return self.store.change("lease", user, revision, step, 2 * lasts)
 
     def read(
         self,
@@ -215,10 +158,13 @@ class SqliteCache:
         times: np.ndarray,
         limits: Limits,
         short: np.ndarray | None = None,
+        degrade: bool = False,
     ) -> Read:
         """What may be served at time `at` to a user with actions at `times` [L], all up to `at`.
 
         An entry of another revision is a miss, and so is one that holds an action later than `at`.
+        degrade: answer with a record marked ``degraded`` where the store cannot be reached,
+        instead of raising `Unreachable`. A store that answers wrongly is an error always.
         """
         times = np.asarray(times, dtype=float)
         if not len(times) or times[-1] > at:
@@ -226,16 +172,31 @@ class SqliteCache:
                 f"times has {len(times)} actions and may not end after at={at}; accepted: one or "
                 "more, none later than the request."
             )
-        entry = self.get(user, revision)
+        try:
+            entry = self.get(user, revision)
+            others = entry is None and self.store.revisions(user)
+        except Unreachable:
+            if not degrade:
+                raise
+            return Read(None, ("unreachable",), len(times), 0.0)
         if entry is None:
-            return Read(None, ("absent",), len(times), 0.0)
+            return Read(None, ("revision" if others else "absent",), len(times), 0.0)
         if entry.made > at or entry.newest > at or entry.covered > len(times):
             return Read(None, ("from the future",), len(times), 0.0)
         reasons = due(entry, at, len(times), limits, short)
         return Read(entry, reasons, len(times) - entry.covered, at - entry.made)
 
 
-def refresh(cache, user, revision, at, times, compute, owner="worker", lasts=60.0) -> bool:
+def refresh(
+    cache: UserCache,
+    user: str,
+    revision: str,
+    at: float,
+    times: Sequence[float],
+    compute: Callable[[int], np.ndarray],
+    owner: str = "worker",
+    lasts: float = 60.0,
+) -> bool:
     """Claim, compute from the actions up to `at` only, and write; False where another has it.
 
     compute: number of actions n -> vectors [M, d] from the first n. times: [L] seconds.
@@ -247,8 +208,3 @@ def refresh(cache, user, revision, at, times, compute, owner="worker", lasts=60.
         return False
     vectors = np.asarray(compute(seen))
     return cache.put(Entry(user, revision, at, seen, float(times[seen - 1]), vectors, owner))
-
-
-def _sha(user, revision, made, covered, newest, blob) -> str:
-    head = repr((user, revision, float(made), int(covered), float(newest))).encode()
-    return hashlib.sha256(head + blob).hexdigest()

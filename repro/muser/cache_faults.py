@@ -3,13 +3,14 @@
 import dataclasses
 
 from repro.faults import Fault
+from repro.muser import cache_entry as entry_bytes
 
 
 def _last_writer_wins(original):
     def put(self, entry):
-        with self._writing() as db:
-            db.execute("delete from users where user = ?", (entry.user,))
-        return original(self, entry)
+        return self.store.change(
+            "entry", entry.user, entry.revision, lambda _: entry_bytes.pack(entry)
+        )
 
     return put
 
@@ -17,7 +18,7 @@ def _last_writer_wins(original):
 FAULTS = {
     "revision_ignored": Fault(
         "an entry is found by its user alone",
-        "repro.muser.cache:SqliteCache.get",
+        "repro.muser.cache:UserCache.get",
         lambda original: (
             lambda self, user, revision: (
                 original(self, user, revision) or original(self, user, "r1")
@@ -31,7 +32,7 @@ FAULTS = {
     ),
     "last_writer_wins": Fault(
         "a write replaces whatever is there",
-        "repro.muser.cache:SqliteCache.put",
+        "repro.muser.cache:UserCache.put",
         _last_writer_wins,
     ),
     "future_seen": Fault(
@@ -55,7 +56,7 @@ FAULTS = {
     ),
     "claims_never_end": Fault(
         "the claim of a killed refresher stays",
-        "repro.muser.cache:SqliteCache.lease",
+        "repro.muser.cache:UserCache.lease",
         lambda original: (
             lambda self, user, revision, owner, now, lasts=60.0: original(
                 self, user, revision, owner, now, 1e12
@@ -64,10 +65,19 @@ FAULTS = {
     ),
     "half_precision": Fault(
         "vectors are kept with fewer digits",
-        "repro.muser.cache:SqliteCache.put",
+        "repro.muser.cache:UserCache.put",
         lambda original: (
             lambda self, entry: original(
                 self, dataclasses.replace(entry, vectors=entry.vectors.astype("f2").astype("f4"))
+            )
+        ),
+    ),
+    "hash_not_checked": Fault(
+        "bytes are served as they lie there",
+        "repro.muser.cache:unpack",
+        lambda original: (
+            lambda user, revision, value: original(
+                user, revision, entry_bytes._sha(user, revision, value[64:]) + value[64:]
             )
         ),
     ),

@@ -1,6 +1,7 @@
 """Staleness against recall on synthetic users whose topics move on; what a refresh rule costs."""
 
 import tempfile
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -76,9 +77,9 @@ def curve(
 
 
 def served(
-    users: list[synthetic.User], limits: cache.Limits, start: int, requests: int
+    users: list[synthetic.User], limits: cache.Limits, start: int, requests: int, url: str = ""
 ) -> dict[str, float]:
-    """A request after every action from `start` on, through a real cache file.
+    """A request after every action from `start` on, through a real file, or Redis at `url`.
 
     Shares: ``hit`` of requests that found an entry not due; ``saved``, 1 less the share that had
     to compute. new: mean actions that the served entry did not know. A due entry is computed
@@ -86,9 +87,10 @@ def served(
     """
     hits, computed, unknown = 0, 0, []
     with tempfile.TemporaryDirectory() as folder:
-        held = cache.SqliteCache(Path(folder) / "users.sqlite")
+        held = cache.connect(url or Path(folder) / "users.sqlite")
+        run = uuid.uuid4().hex  # a server may still hold users of a run before
         for number, u in enumerate(users):
-            name = f"user-{number}"
+            name = f"{run}-{number}"
             for n in range(start, start + requests):
                 at, past = float(u.times[n - 1]), u.times[:n]
                 got = held.read(name, "r1", at, past, limits)

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwright
 
-from repro.book import HTML
+from repro import book
 from repro.paths import ROOT
+
+HTML = Path(os.environ.get("BOOK_HTML", book.HTML))  # the built pages may lie elsewhere
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
@@ -93,8 +95,8 @@ def visit(browser: Browser, site: str):
     """Open a page at a given width; returns it with the list of its troubles."""
     contexts = []
 
-    def open_page(name: str, width: int = 1280) -> tuple[Page, list[str]]:
-        context = browser.new_context(viewport={"width": width, "height": 900})
+    def open_page(name: str, width: int = 1280, **how: str) -> tuple[Page, list[str]]:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **how)
         contexts.append(context)
         page, troubles = context.new_page(), []
         page.on("console", lambda m: m.type == "error" and troubles.append(f"console: {m.text}"))

@@ -1,11 +1,6 @@
-"""MuSeR's user cache: invariants, two concurrent refreshers, a killed one, bad input."""
+"""MuSeR's user cache in a file: what outlives a process, what staleness costs, bad input."""
 
-import multiprocessing
-import os
-import signal
 import sqlite3
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -20,99 +15,29 @@ EYE = np.eye(2, dtype=np.float32)
 
 @pytest.fixture
 def held(tmp_path):
-    return cache.SqliteCache(tmp_path / "users.sqlite")
-
-
-def test_two_refreshers_leave_one_consistent_entry(held):
-    """Forty writes from two threads: the entry that covers most stays, whole."""
-    start = threading.Barrier(2)
-
-    def work(name, counts):
-        start.wait()
-        for n in counts:
-            vectors = np.full((3, 4), n, np.float32)
-            held.put(cache.Entry("ann", "r1", float(n), n, float(n), vectors, name))
-
-    threads = [
-        threading.Thread(target=work, args=("one", range(1, 41, 2))),
-        threading.Thread(target=work, args=("two", range(40, 1, -2))),
-    ]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    kept = held.get("ann", "r1")
-    assert (kept.covered, kept.writer) == (40, "two") and (kept.vectors == 40).all()
-
-
-def test_one_of_two_claims_wins(held):
-    computed, start = [], threading.Barrier(2)
-
-    def work(name):
-        start.wait()
-        cache.refresh(
-            held, "ann", "r1", 5.0, np.array([1.0]), lambda n: computed.append(name) or EYE, name
-        )
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two")]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert len(computed) == 1 and held.get("ann", "r1").writer == computed[0]
-
-
-def _half_written(path, wrote):
-    """Claims, writes without committing, and waits to be killed."""
-    held = cache.SqliteCache(path)
-    held.lease("ann", "r1", "killed", time.time(), 0.2)
-    with held._writing() as db:
-        db.execute("update users set covered = 99, vectors = x'00'")
-        wrote.set()
-        time.sleep(60)
-
-
-def test_a_killed_refresher_leaves_the_entry_before_it(tmp_path, held):
-    held.put(cache.Entry("ann", "r1", 5.0, 3, 4.0, EYE, "first"))
-    spawn = multiprocessing.get_context("spawn")
-    wrote = spawn.Event()
-    worker = spawn.Process(target=_half_written, args=(tmp_path / "users.sqlite", wrote))
-    worker.start()
-    try:
-        assert wrote.wait(120)
-        assert held.get("ann", "r1").covered == 3  # what is not committed is not seen
-        os.kill(worker.pid, signal.SIGKILL)
-    finally:
-        worker.kill()
-        worker.join(30)
-    assert held.get("ann", "r1").covered == 3 and held.get("ann", "r1").writer == "first"
-    time.sleep(0.25)  # the claim of the killed one runs out
-    times = np.array([1.0, 2, 3, 4, 6])
-    assert cache.refresh(held, "ann", "r1", 7.0, times, lambda n: n * EYE, "next")
-    assert held.get("ann", "r1").covered == 5 and held.get("ann", "r1").vectors[0, 0] == 5
+    return cache.connect(tmp_path / "users.sqlite")
 
 
 def test_entries_outlive_the_process(tmp_path, held):
     held.put(cache.Entry("ann", "r1", 5.0, 3, 4.0, EYE))
-    assert cache.SqliteCache(tmp_path / "users.sqlite").get("ann", "r1").covered == 3
+    assert cache.connect(tmp_path / "users.sqlite").get("ann", "r1").covered == 3
     assert held.get("bob", "r1") is None
 
 
 def test_a_store_that_cannot_be_used_says_so(tmp_path):
     with pytest.raises(ReproError, match="user cache cannot be"):
-        cache.SqliteCache(tmp_path / "none" / "users.sqlite")
+        cache.connect(tmp_path / "none" / "users.sqlite")
     (tmp_path / "text").write_text("no database, and long enough to be looked at\n" * 9)
     with pytest.raises(ReproError, match="user cache cannot be used"):
-        cache.SqliteCache(tmp_path / "text")
+        cache.connect(tmp_path / "text")
 
 
 def test_a_locked_store_says_so(tmp_path, held):
     other = sqlite3.connect(tmp_path / "users.sqlite", isolation_level=None)
     other.execute("begin immediate")
-    quick = cache.SqliteCache.__new__(cache.SqliteCache)
-    quick._path, quick._wait = str(tmp_path / "users.sqlite"), 0.05
+    held.store._wait = 0.05
     with pytest.raises(ReproError, match="locked"):
-        quick.put(cache.Entry("ann", "r1", 5.0, 3, 4.0, EYE))
+        held.put(cache.Entry("ann", "r1", 5.0, 3, 4.0, EYE))
     other.close()
 
 
