@@ -6,7 +6,7 @@ gradients; one optimiser step. What the paper leaves open is a field of `arms.Se
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class Training:
     """A model, its teacher and its optimiser on the way through `problems`.
 
     model: a causal language model whose trained parameters are float32; tokenizer as in `prompts`.
+    places: gold -> where the gates look for answers in a rewrite, see `gates.book`.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class Training:
         settings: Settings,
         problems: Sequence[Problem],
         wording: prompts.Wording = prompts.WORDING,
+        places: Callable[[str], gates.Places] = gates.line_places,
     ):
         if len(problems) < 2:
             raise BadParameter(f"{len(problems)} problems are refused; accepted: 2 or more.")
         self.model, self.tokenizer, self.arm, self.settings = model.eval(), tokenizer, arm, settings
         self.wording, self.step, self.concise_weight = wording, 0, None
+        self.places = places
         order = np.random.default_rng(settings.seed).permutation(len(problems))
         drawn = [problems[i] for i in order]  # the same order in every arm of a seed
         self.problems = _rotated(drawn) if arm.shuffled else drawn
@@ -81,6 +84,7 @@ class Training:
             "leaked": rollout.leaked(texts),
             "answers": [list(a.ids) for a in answers],
         }
+        log |= dict.fromkeys(("trained_tokens", "scored_tokens", "forward_passes"), 0)
         total: list[Tensor | None] = [None] * len(self.parameters)
         if arm.guidance:
             found = self._guided(batch, asked, answers, log)
@@ -137,6 +141,8 @@ class Training:
 
         def loss(part: list[int]) -> Tensor:
             ids, pad = [own[i] for i in part], self.tokenizer.pad_token_id
+            log["scored_tokens"] += sum(map(len, ids))
+            log["forward_passes"] += 1
             with self.teacher.weights() as teacher:
                 seen = scoring.answer_logits(teacher, [rich[i] for i in part], ids, pad)
             mine = scoring.answer_logits(self.model, [asked[i] for i in part], ids, pad)
@@ -147,7 +153,7 @@ class Training:
             ]
             return means.answer_mean(each, count)
 
-        return self._gradients(loss, kept, "guidance", log)
+        return self._gradients(loss, kept, own, "guidance", log)
 
     def _supervised(self, batch, asked, log) -> list[Tensor | None]:
         """Gradients of -log p(solution, end), a mean within each solution, then over them."""
@@ -162,7 +168,7 @@ class Training:
             each = [srcl.token_losses(p, g) for p, g in zip(mine, ids, strict=True)]
             return means.answer_mean(each, len(kept))
 
-        return self._gradients(loss, kept, "supervised", log)
+        return self._gradients(loss, kept, golds, "supervised", log)
 
     def _concise(self, batch, asked, answers, log) -> list[Tensor | None]:
         """Rewrite, judge, and the gradients of L_SRCL; no accepted rewrite: no term."""
@@ -176,8 +182,8 @@ class Training:
         for problem, answer, rewrite in zip(batch, answers, rewrites, strict=True):
             text = self.tokenizer.decode(rewrite.ids, skip_special_tokens=True)
             candidate = gates.Candidate(rewrite.ids, rewrite.ended, text)
-            places = gates.line_places(problem.answer)
-            outcomes.append(gates.book(candidate, len(answer), places, limits))
+            found = gates.book(candidate, len(answer), self.places(problem.answer), limits)
+            outcomes.append(found)
         booked = srcl.ledger(outcomes, [len(r) for r in rewrites])
         log["generated_tokens"] += sum(map(len, rewrites))
         log |= {"reasons": booked.reasons, "accepted": len(booked.accepted)}
@@ -188,10 +194,14 @@ class Training:
             mine = scoring.answer_logits(self.model, own, ids, self.tokenizer.pad_token_id)
             return srcl.loss(mine, ids, booked.tokens)
 
-        return self._gradients(loss, list(booked.accepted), "concise", log)
+        learnt = [r.ids for r in rewrites]
+        return self._gradients(loss, list(booked.accepted), learnt, "concise", log)
 
-    def _gradients(self, loss, kept: list[int], name: str, log) -> list[Tensor | None]:
-        """Gradients of `loss` summed over micro-batches of `kept`; logs the value and its norm."""
+    def _gradients(self, loss, kept: list[int], targets, name: str, log) -> list[Tensor | None]:
+        """Gradients of `loss` summed over micro-batches of `kept`; logs the value and its norm.
+
+        targets: token ids [m_i] an example, counted as trained.
+        """
         total: list[Tensor | None] = [None] * len(self.parameters)
         value, size = 0.0, self.settings.micro
         for first in range(0, len(kept), size):
@@ -199,6 +209,8 @@ class Training:
             found = torch.autograd.grad(part, list(self.parameters.values()), allow_unused=True)
             total = balance.combined(total, found, (1.0, 1.0))
             value += part.item()
+            log["forward_passes"] += 1
+            log["trained_tokens"] += sum(len(targets[i]) for i in kept[first : first + size])
         log[f"{name}_loss"], log[f"{name}_norm"] = value, balance.norm(total)
         return total
 
