@@ -15,7 +15,7 @@ from PIL import Image, PngImagePlugin
 
 from repro import sanitize
 from repro.errors import ReproError
-from repro.paths import BUILD, EVIDENCE
+from repro.paths import BUILD, EVIDENCE, NOTEBOOKS
 from repro.sanitize import RECORD_HASHES, Finding, require_clean, scan, scan_notebook
 
 # In pieces, so that this file holds none. Each row is found by one rule only, see the last test.
@@ -105,6 +105,7 @@ SMALL = {
     "device": "CPU",
 }
 RECORDS = sorted((EVIDENCE / "records").rglob("*.json"))
+SOURCES = sorted(NOTEBOOKS.rglob("*.ipynb"))
 EXECUTED = sorted((BUILD / "executed").rglob("*.ipynb"))
 REAL = min((p.read_text() for p in RECORDS), key=len, default=json.dumps(SMALL))
 REAL = json.loads(REAL)
@@ -285,8 +286,8 @@ def test_committed_records_are_clean(path):
     require_clean(json.loads(path.read_text()), path.name, RECORD_HASHES)
 
 
-@pytest.mark.parametrize("path", EXECUTED, ids=lambda p: f"{p.parent.name}/{p.stem}")
-def test_executed_notebooks_are_clean(path):
+@pytest.mark.parametrize("path", SOURCES + EXECUTED, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_notebooks_are_clean_before_and_after_execution(path):
     assert scan_notebook(json.loads(path.read_text())) == []
 
 

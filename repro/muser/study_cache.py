@@ -77,9 +77,9 @@ def curve(
 
 
 def served(
-    users: list[synthetic.User], limits: cache.Limits, start: int, requests: int, url: str = ""
+    users: list[synthetic.User], limits: cache.Limits, start: int, requests: int, port: int = 0
 ) -> dict[str, float]:
-    """A request after every action from `start` on, through a real file, or Redis at `url`.
+    """A request after every action from `start` on, through a real file, or Redis here at `port`.
 
     Shares: ``hit`` of requests that found an entry not due; ``saved``, 1 less the share that had
     to compute. new: mean actions that the served entry did not know. A due entry is computed
@@ -87,7 +87,8 @@ def served(
     """
     hits, computed, unknown = 0, 0, []
     with tempfile.TemporaryDirectory() as folder:
-        held = cache.connect(url or Path(folder) / "users.sqlite")
+        place = f"redis://localhost:{port}/0" if port else Path(folder) / "users.sqlite"
+        held = cache.connect(place)
         run = uuid.uuid4().hex  # a server may still hold users of a run before
         for number, u in enumerate(users):
             name = f"{run}-{number}"

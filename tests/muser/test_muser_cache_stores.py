@@ -220,10 +220,10 @@ def test_without_the_package_redis_is_an_error_that_says_so(monkeypatch):
         cache.connect("redis://127.0.0.1:1/0")
 
 
-def test_a_count_rule_saves_the_same_on_redis(redis_url):
+def test_a_count_rule_saves_the_same_on_redis(server):
     rng = np.random.default_rng(0)
     users = [study_cache.moving(synthetic.world(rng), rng, 450, 64)]
     limits = cache.Limits(count=4, age=1e9)
     for _ in range(2):  # a server that still holds a run before
-        found = study_cache.served(users, limits, 400, 20, redis_url)
+        found = study_cache.served(users, limits, 400, 20, server.port)
         assert found == study_cache.served(users, limits, 400, 20)
