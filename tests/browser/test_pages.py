@@ -1,6 +1,7 @@
 """The built book in a real browser: whole, quiet, narrow enough, searchable, and alone."""
 
 import pytest
+from barriers import barriers
 from conftest import pages
 
 from repro.paths import ROOT
@@ -11,23 +12,20 @@ NOTEBOOKS = [page for page in PAGES if page.startswith("notebooks/")]
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_has_no_trouble_and_no_request_to_another_host(visit, name):
+def test_page_is_whole_quiet_reachable_and_narrow(visit, name):
     page, troubles = visit(name)
     assert page.locator("article h1").count() == 1
-    assert troubles == []
+    assert troubles == []  # no error, nothing missing, no request to another host
+    assert barriers(page) == []
+    if name in NOTEBOOKS:
+        shows_its_evidence(page, name)
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{name} is {wide} px wide on a screen of {width}"
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("name", PAGES)
-def test_page_does_not_scroll_sideways(visit, name, width):
-    page, _ = visit(name, width)
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= width, f"{name} is {wide} px wide on a screen of {width}"
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_notebook_page_shows_banner_figures_and_equations(visit, name):
-    page, _ = visit(name)
+def shows_its_evidence(page, name):
     banner = page.locator(".eb-banner")
     assert banner.count() == 1 and "Fresh." in banner.inner_text()
     source = (ROOT / name).with_suffix(".ipynb").read_text()
@@ -43,6 +41,13 @@ def test_notebook_page_shows_banner_figures_and_equations(visit, name):
     assert page.locator("mjx-merror").count() == 0
     assert page.locator(".eb-checks tr.green").count() > 0
     assert page.locator(".eb-checks tr.red").count() == 0
+
+
+def test_a_page_that_scrolls_sideways_is_seen(visit):
+    page, _ = visit("book/glossary.html")
+    page.evaluate("document.querySelector('article').style.width = '500px'")
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") > 390
 
 
 def test_ledger_shows_every_paper_and_claim(visit):

@@ -1,0 +1,27 @@
+"""What axe-core calls a serious or critical barrier of a page."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, TimeoutError
+
+axe = pytest.importorskip("axe_playwright_python", reason="the test extra holds axe-core")
+SCRIPT = (Path(axe.__file__).parent / "axe.min.js").read_text()
+# The theme makes scrolling blocks reachable by keyboard a moment after fonts and formulas settle.
+SCROLLING = "pre, .pst-scrollable-table-container"
+REACHABLE = f"""() => [...document.querySelectorAll({SCROLLING!r})].every(e => e.tabIndex === 0
+    || (e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight))"""
+
+
+def barriers(page: Page, patience: float = 10_000) -> list[str]:
+    """One line a barrier; blocks have `patience` milliseconds to become reachable."""
+    with contextlib.suppress(TimeoutError):  # axe then says which block it is
+        page.wait_for_function(REACHABLE, timeout=patience)
+    page.evaluate(SCRIPT)
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    return [
+        f"{one['impact']}: {one['id']}, {len(one['nodes'])} times, first {one['nodes'][0]['html']}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
