@@ -27,6 +27,7 @@ ONE_EACH := $(foreach paper,$(wildcard notebooks/*),$(firstword $(sort $(wildcar
 test: $(READY) ## set up, then lint, every notebook, tests, the built book in a browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy -n 2
 	$(BIN)/repro ledger --check
 	$(BIN)/repro book --strict
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests $(ONE_EACH) --nbmake --nbmake-timeout=300 -n 2 --dist loadfile
@@ -44,6 +45,7 @@ lab: $(READY) ## open the notebooks in JupyterLab; git then keeps outputs out of
 
 bench: $(READY) ## measure, as ratios in one run; build the same pages with plain Sphinx
 	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/plain_sphinx.py
 
 clean: ## remove what was built (executed notebooks too)
 	rm -rf _build

@@ -3,9 +3,12 @@
 Modules that a command needs are imported inside it, so that ``repro --help`` is instant.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -14,6 +17,10 @@ from rich.table import Table
 
 from repro.cli_evidence import COMMANDS
 from repro.errors import BadParameter, MissingAsset, ReproError
+
+if TYPE_CHECKING:
+    from repro.compare.report import ArmReport
+    from repro.runs import Outcome, Run
 
 console = Console(highlight=False, soft_wrap=True)
 _GLYPH = {"kept": "·", "done": "✓", "failed": "✗", "lost": "✗"}
@@ -74,7 +81,17 @@ def list_() -> None:
 @click.option("--scheduler", help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786.")
 @click.option("--force", is_flag=True, help="Execute even what is fresh.")
 @click.option("--branch", help="Write receipts, and leave them as a commit on this new branch.")
-def run(target, everything, profile, seeds, parameters, workers, scheduler, force, branch) -> None:
+def run(
+    target: str | None,
+    everything: bool,
+    profile: str,
+    seeds: str | None,
+    parameters: tuple[tuple[str, str], ...],
+    workers: int | None,
+    scheduler: str | None,
+    force: bool,
+    branch: str | None,
+) -> None:
     """Execute notebooks: one (actkv/confidence), a paper's (actkv), --all, or a profile's.
 
     \b
@@ -102,7 +119,7 @@ def run(target, everything, profile, seeds, parameters, workers, scheduler, forc
         sys.exit(1)
 
 
-def _branch(name: str, plans: list) -> None:
+def _branch(name: str, plans: list[Run]) -> None:
     """Exit 1 where a run did not pass: its receipt is in the branch all the same."""
     from repro.evidence.receipts import branch
 
@@ -142,7 +159,12 @@ def _seeds(text: str | None, profile: str, given: bool) -> list[int | None]:
     return [None] if given else list(profiles.read(profile).seeds) or [None]
 
 
-def _run(plans, workers=None, scheduler=None, force=False) -> list:
+def _run(
+    plans: list[Run],
+    workers: int | None = None,
+    scheduler: str | None = None,
+    force: bool = False,
+) -> list[Outcome]:
     from rich.progress import Progress
 
     from repro import runs
@@ -151,7 +173,7 @@ def _run(plans, workers=None, scheduler=None, force=False) -> list:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("notebooks", total=len(plans))
 
-        def report(outcome) -> None:
+        def report(outcome: Outcome) -> None:
             seed = outcome.run.parameters["seed"]
             where = f"{outcome.run.key} ({outcome.run.profile}, seed {seed})"
             message = outcome.message or "fresh, nothing to do."
@@ -321,7 +343,7 @@ def compare(paths: tuple[str, ...], data: str | None, equal: str | None, seal: s
         click.echo(f"- {note}")
 
 
-def _compared(arm, split: str) -> list[str]:
+def _compared(arm: ArmReport, split: str) -> list[str]:
     """One row of the table that `compare` prints."""
     scores = arm.scores[split]
     row = [arm.arm, arm.role, f"{sum(scores) / len(scores):.3f}"]

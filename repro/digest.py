@@ -62,14 +62,19 @@ def closure(code: str) -> tuple[dict[str, str], dict[str, str]]:
     modules: dict[str, str] = {}
     packages: dict[str, str] = {}
     waiting = list(_imported(code, ""))
+    seen: set[str] = set()
+    places: dict[str, Path | None] = {}
     while waiting:
         name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
         top = name.partition(".")[0]
         if top not in OURS:
             if pin := pins().get(_IMPORT_NAMES.get(top, top).replace("_", "-").lower()):
                 packages[top] = pin
             continue
-        for module, path in _files(name):
+        for module, path in _files(name, places):
             if module not in modules and module not in CARRIERS:
                 text = path.read_text()
                 modules[module] = code_hash(text)
@@ -132,15 +137,19 @@ def _imported(code: str, package: str) -> list[str]:
     return [n for n in names if n.partition(".")[0] not in sys.stdlib_module_names]
 
 
-def _files(name: str) -> list[tuple[str, Path]]:
-    """The module `name` and the packages above it, as files; a name inside a module is its file."""
+def _files(name: str, places: dict[str, Path | None]) -> list[tuple[str, Path]]:
+    """The module `name` and the packages above it, as files; a name inside a module is its file.
+
+    places: what this look over the tree has found so far.
+    """
     found = []
     parts = name.split(".")
     for depth in range(1, len(parts) + 1):
         module = ".".join(parts[:depth])
-        place = ROOT.joinpath(*parts[:depth])
-        for path in (place / "__init__.py", place.with_suffix(".py")):
-            if path.is_file():
-                found.append((module, path))
-                break
+        if module not in places:
+            place = ROOT.joinpath(*parts[:depth])
+            both = (place / "__init__.py", place.with_suffix(".py"))
+            places[module] = next((path for path in both if path.is_file()), None)
+        if path := places[module]:
+            found.append((module, path))
     return found

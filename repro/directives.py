@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
-from repro import costs, evidence, figures, files, pictures, player, render
+from repro import costs, evidence, files, performance, pictures, player, render
 from repro.errors import ReproError
 from repro.evidence.receipts import pages
 from repro.paths import BUILD
@@ -36,7 +37,8 @@ class Comparison(Computed):
     has_content = True
 
     def text(self) -> str:
-        return render.comparison(*self.arguments, " ".join(self.content))
+        key, profile, subject = self.arguments
+        return render.comparison(key, profile, subject, " ".join(self.content))
 
 
 class Tradeoff(Computed):
@@ -49,6 +51,8 @@ class Tradeoff(Computed):
     has_content = True
 
     def text(self) -> str:
+        from repro import figures  # matplotlib, which an unchanged book does not need
+
         key, profile, subject = self.arguments
         x, across, y, up = self.content
         held = [s.record for s in evidence.of_profile(key, profile) if s.record]
@@ -90,6 +94,37 @@ class Cost(Computed):
 
     def text(self) -> str:
         return costs.text(self.arguments[0])
+
+
+class PaperRun(Computed):
+    """``{paper-run} recursive_opsd``: a run that was never executed: gap card, gaps, cost."""
+
+    required_arguments = 1
+
+    def text(self) -> str:
+        from repro.recursive_opsd import paper_config, paper_cost, paper_page
+
+        (paper,) = self.arguments
+        if paper != "recursive_opsd":
+            raise self.error(f"paper-run {paper!r} is refused; accepted: recursive_opsd.")
+        for module in (paper_config, paper_cost, paper_page):
+            self.state.document.settings.env.note_dependency(str(module.__file__))
+        return paper_page.text()
+
+
+class Performance(Computed):
+    """``{performance} ratios``: what `make bench` measured; `machine`, `ratios` or `growth`."""
+
+    required_arguments = 1
+
+    def text(self) -> str:
+        (part,) = self.arguments
+        said = performance.text(part)
+        place = FIGURES / "performance.svg"
+        if part != "growth" or not (alt := performance.picture(place)):
+            return said
+        where = os.path.relpath(place, Path(self.state.document.current_source).parent)
+        return f":::{{image}} {where}\n:alt: {alt}\n:width: 100%\n:::\n\n{said}"
 
 
 class Papers(Computed):
@@ -140,7 +175,15 @@ class Receipt(Computed):
         return pages.page(self.arguments[0])
 
 
-def metric_role(name, rawtext, text, lineno, inliner, options=None, content=None):  # noqa: ARG001
+def metric_role(
+    name: str,
+    rawtext: str,
+    text: str,
+    lineno: int,
+    inliner: Any,
+    options: dict[str, Any] | None = None,
+    content: list[str] | None = None,
+) -> tuple[list[nodes.Node], list[nodes.system_message]]:
     """``{metric}`actkv/confidence/share```: a measured number, from the committed records."""
     return [nodes.inline(rawtext, render.metric(text), classes=["eb-metric"])], []
 
@@ -150,7 +193,9 @@ DIRECTIVES = {
     "comparison": Comparison,
     "cost": Cost,
     "ledger": Ledger,
+    "paper-run": PaperRun,
     "papers": Papers,
+    "performance": Performance,
     "player": Player,
     "protocols": Protocols,
     "receipt": Receipt,

@@ -42,6 +42,37 @@ def tradeoff(
     return fig, f"{labels[1]} against {labels[0]}, a line an arm: {said}."
 
 
+def growth(curves: Sequence[dict[str, Any]]) -> tuple[Any, str]:
+    """A panel a paper: cost of one unit over that at the smallest size, against the size.
+
+    curves: paper, way, unit, cost, sizes, values, as in evidence/schema/performance.json. Returns
+    the figure and its alternative text.
+    """
+    papers = list(dict.fromkeys(c["paper"] for c in curves))
+    columns = min(3, len(papers))
+    plots.style()
+    fig, axes = plt.subplots(
+        -(-len(papers) // columns), columns, figsize=(9, 2.6 * -(-len(papers) // columns)),
+        sharey=True, squeeze=False,
+    )  # fmt: skip
+    for ax in axes.flat[len(papers) :]:
+        ax.remove()
+    for paper, ax in zip(papers, axes.flat, strict=False):
+        mine = [c for c in curves if c["paper"] == paper]
+        for c, kind in zip(mine, plots.series(), strict=False):
+            ax.plot(c["sizes"], c["values"], label=f"{c['way']}, a {c['unit']}", **kind)
+        ax.axhline(1, color="0.6", linewidth=1)
+        ax.set(xscale="log", yscale="log", title=paper.replace("_", " "))
+        ax.legend(fontsize=7, loc="best")
+    fig.supxlabel("size")
+    fig.supylabel("cost of one unit, over the smallest size")
+    said = "; ".join(
+        f"{c['paper'].replace('_', ' ')}, {c['way']}: {c['values'][-1]:.3g} at {c['sizes'][-1]:,}"
+        for c in curves
+    )
+    return fig, f"Cost of one unit over that at the smallest size, a panel a chapter: {said}."
+
+
 def save(fig: Any, path: Path) -> None:
     """Write `fig` as SVG, the same bytes for the same figure, and close it."""
     buffer = io.StringIO()

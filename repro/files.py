@@ -55,8 +55,9 @@ def read_yaml(path: Path) -> Any:
     """The content of a YAML file. Raises ReproError, naming file and line, where it is none."""
     import yaml
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
     try:
-        return yaml.safe_load(path.read_text())
+        return yaml.load(path.read_text(), loader)
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         says = " ".join(str(error).split())
         raise ReproError(f"{path.name} is not readable as YAML: {says}.") from error

@@ -214,8 +214,12 @@ def _next(level: int) -> str:
 
 def check() -> list[str]:
     """What in the claims file or the prose says more than the evidence; empty when sound."""
-    said = prose.overclaims() + prose.overclaimed(evidence.claims_file()) + prose.badges()
-    return inconsistent() + said
+    evidence.freeze(True)
+    try:
+        said = prose.overclaims() + prose.overclaimed(evidence.claims_file()) + prose.badges()
+        return inconsistent() + said
+    finally:
+        evidence.freeze(False)
 
 
 def inconsistent() -> list[str]:

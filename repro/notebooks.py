@@ -10,6 +10,8 @@ import json
 import keyword
 import tokenize
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from repro.errors import BadParameter, ReproError
@@ -80,7 +82,7 @@ class Notebook:
     cells: tuple[str, ...]
 
     @property
-    def path(self):
+    def path(self) -> Path:
         return NOTEBOOKS / f"{self.key}.ipynb"
 
     def values(self, given: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -123,6 +125,13 @@ def read(key: str) -> Notebook:
 
 def parse(key: str, text: str) -> Notebook:
     """The notebook in `text` (JSON); raises ReproError listing every broken rule."""
+    beside = (p.stem for p in (NOTEBOOKS / key).parent.glob("*") if p.suffix in ("", ".py"))
+    return _parsed(key, text, frozenset(beside))
+
+
+@cache
+def _parsed(key: str, text: str, neighbours: frozenset[str]) -> Notebook:
+    """A build asks for each notebook often; `neighbours`: modules beside it."""
     try:
         nb = json.loads(text)
         cells = nb["cells"]
@@ -130,7 +139,7 @@ def parse(key: str, text: str) -> Notebook:
         raise ReproError(f"Notebook {key}: the file is not a notebook ({error}).") from error
     code = [c for c in cells if c["cell_type"] == "code"]
     faults, parameters = _parameters(code)
-    faults += _rules(key, nb, code)
+    faults += _rules(nb, code, neighbours)
     assets, more = _start_call(key, code)
     faults += more
     if faults:
@@ -155,7 +164,7 @@ def tags(cell: dict) -> list[str]:
     return cell.get("metadata", {}).get("tags", [])
 
 
-def _rules(key: str, nb: dict, code: list[dict]) -> list[str]:
+def _rules(nb: dict, code: list[dict], neighbours: frozenset[str]) -> list[str]:
     """Broken rules about the file as a whole and about each code cell."""
     found = []
     if not nb["cells"] or not source(nb["cells"][0]).startswith("# "):
@@ -165,7 +174,6 @@ def _rules(key: str, nb: dict, code: list[dict]) -> list[str]:
         found.append(f"kernelspec is {kernel!r}, must be 'python3'")
     if "allow_errors" in json.dumps(nb.get("metadata", {})):
         found.append("metadata sets allow_errors, which hides failures")
-    neighbours = {p.stem for p in (NOTEBOOKS / key).parent.glob("*") if p.suffix in ("", ".py")}
     for number, cell in enumerate(code, 1):
         if bad := FORBIDDEN_TAGS & set(tags(cell)):
             found.append(f"code cell {number} has the tag {sorted(bad)[0]}, which hides failures")
@@ -181,7 +189,7 @@ def _rules(key: str, nb: dict, code: list[dict]) -> list[str]:
     return found
 
 
-def _hidden_code(tree: ast.AST, neighbours: set[str]) -> list[str]:
+def _hidden_code(tree: ast.AST, neighbours: frozenset[str]) -> list[str]:
     """Ways to run code that the digest of a result would miss."""
     found = []
     for node in ast.walk(tree):

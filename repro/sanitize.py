@@ -17,7 +17,7 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -133,6 +133,7 @@ _TABLE = (
 )
 RULES = tuple((kind, re.compile(pattern)) for kind, pattern in _TABLE)
 _LABELLED = {"password", "token", "process_id", "serial_number"}  # also where a key says so
+_SHORT = 200  # characters; what is longer is hardly said twice
 _COMMON = set(
     "root runner user users localhost vm host admin ubuntu debian docker container jovyan jupyter "
     "home nobody test node build builder worker".split()
@@ -244,6 +245,16 @@ def _joined(key: str, entry: Any) -> Any:
 
 def _kinds(text: str) -> set[str]:
     """The kinds of everything in `text`, as it stands and decoded."""
+    return set(_short(text)) if len(text) <= _SHORT else _found(text)
+
+
+@lru_cache(maxsize=2**14)
+def _short(text: str) -> frozenset[str]:
+    """Records say the same names again and again."""
+    return frozenset(_found(text))
+
+
+def _found(text: str) -> set[str]:
     kinds: set[str] = set()
 
     def open_image(match: re.Match[str]) -> str:

@@ -15,12 +15,14 @@ from repro import (
     evidence,
     files,
     markup,
+    performance,
     pictures,
     provenance,
     redact,
     render,
     store,
 )
+from repro.errors import ReproError
 from repro.paths import EVIDENCE, NOTEBOOKS, ROOT
 
 _PREFIX = "notebooks/"
@@ -41,9 +43,9 @@ def page(key: str, text: str) -> dict[str, Any]:
     shown = json.loads(text)
     status = evidence.live(key)
     if status.state == "fresh":
-        _lend_outputs(shown, store.load_executed(status.path))
+        _lend_outputs(shown, _executed(status))
     elif status.state == "stale":
-        shown = store.load_executed(status.path)
+        shown = _executed(status)
     _drop_records(shown)
     first, *rest = shown["cells"]
     extra = [_markdown("banner", render.banner(key))]
@@ -54,6 +56,14 @@ def page(key: str, text: str) -> dict[str, Any]:
     tail = [_markdown(name, text) for name, text in ends.items() if text]
     shown["cells"] = [first, *extra, *rest, *tail]
     return shown
+
+
+def _executed(status: evidence.Status) -> dict[str, Any]:
+    """Raises ReproError where the copy went away since its state was read."""
+    executed = store.load_executed(status.path) if status.path else None
+    if executed is None:
+        raise ReproError(f"The executed copy of {status.key} is gone: `repro run {status.key}`.")
+    return executed
 
 
 def _lend_outputs(shown: dict[str, Any], executed: dict[str, Any]) -> None:
@@ -90,12 +100,14 @@ def outdated(app: Any, env: Any, added: Any, changed: Any, removed: Any) -> list
     note = _note(app)
     before = note.read_text() if note.is_file() else ""
     note.unlink(missing_ok=True)
+    evidence.freeze(True)
     app.eb_fingerprint = fingerprint()
     return [] if before == app.eb_fingerprint else sorted(env.found_docs)
 
 
 def finished(app: Any, exception: Exception | None) -> None:
     """Note what a complete build has shown."""
+    evidence.freeze(False)
     if exception is None and hasattr(app, "eb_fingerprint"):
         files.write_atomic(_note(app), app.eb_fingerprint)
 
@@ -117,7 +129,8 @@ def fingerprint() -> str:
     kept = [files.sha256(p) for f in folders for p in sorted(f.rglob("*.json*"))]
     shown = {name: pictures.fingerprint(name) for name in pictures.NAMES}
     stored = [files.sha256(p) for p in sorted(EVIDENCE.glob("pictures/*.json"))]
-    stored.append(files.sha256(EVIDENCE / "costs.yml"))
+    others = (EVIDENCE / "costs.yml", performance.RECORD)
+    stored += [files.sha256(path) for path in others if path.is_file()]
     return files.digest([states, evidence.claims_file(), made, kept, shown, stored])
 
 

@@ -32,6 +32,7 @@ class LocalKernelManager(AsyncKernelManager):
 
 def execute(request: dict[str, Any]) -> dict[str, Any]:
     """Run ``request["source"]`` into ``request["output"]``; return what went wrong, if anything."""
+    sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # as in repro.book: 2 s
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 

@@ -1,31 +1,48 @@
 """``make bench``: costs of the book's machinery as ratios measured in one run; no test is timed.
 
-Also builds the same pages with a plain, newer Sphinx and no Jupyter Book, in an environment of
-its own: the way out when Jupyter Book 1 ends.
+    python scripts/bench.py                  # under five minutes; best with nothing else running
+
+Writes evidence/performance.json, from which the page on performance is made. Run `make book`
+before: the pages are built from what is on file.
 """
 
-import json
+import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import bench_scaling
-import yaml
+import plain_sphinx
+import psutil
 
-from repro import book, files, models, notebooks, runs
-from repro.paths import BUILD, ROOT
+from repro import book, evidence, models, notebooks, performance, runs
+from repro.paths import BUILD
 
-PLAIN = ["sphinx==9.0.4", "myst-nb==1.4.0", "myst-parser==5.2.0", "sphinx-book-theme==1.4.0"]
-OTHERS = (
-    "sphinxcontrib-bibtex sphinx-external-toc sphinx-togglebutton sphinx-design "
-    "sphinx-mathjax-offline filelock fastjsonschema nh3 psutil pyyaml"
-).split()
-EXTENSIONS = ["myst_nb", "sphinxcontrib.bibtex", "sphinx_external_toc", "sphinx_togglebutton"]
+SHORT = "mad_rl/rewards"  # a fixed cost shows most in a short notebook
+ROUNDS = 3
+MODEL = "smollm2-135m"
+DOCTREES = BUILD / ".doctrees"
+LOADING = """
+import time
+from transformers import AutoTokenizer, LlamaForCausalLM
+from repro import models
+start = time.monotonic()
+{}
+print(time.monotonic() - start)
+"""
+OURS = f"models.load({MODEL!r}, device='cpu')"
+BARE = """
+LlamaForCausalLM.from_pretrained({0!r}, local_files_only=True)
+AutoTokenizer.from_pretrained({0!r}, local_files_only=True)
+"""
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -41,77 +58,107 @@ def bare(key: str) -> None:
 
     path = notebooks.read(key).path
     cell = nbformat.read(path, as_version=4)
-    NotebookClient(
-        cell, kernel_name="python3", resources={"metadata": {"path": path.parent}}
-    ).execute()
+    place = {"metadata": {"path": path.parent}}
+    NotebookClient(cell, kernel_name="python3", resources=place).execute()
 
 
-def ratios() -> dict[str, float]:
-    """Each value is one duration over another of the same run."""
-    keys = notebooks.keys()
-    key = keys[0]
-    alone = seconds(lambda: bare(key))
-    ruled = seconds(lambda: runs.run_once(runs.plan(key), force=True))
-    runs.run_all([runs.plan(k) for k in keys])
+def ruled(key: str) -> None:
+    """The same by our runner, as `repro run` does it."""
+    done = runs.run_once(runs.plan(key), force=True)
+    if not done.good:
+        raise SystemExit(f"{key} was not executed: {done.message}")
+
+
+def execution(key: str = SHORT) -> dict[str, float]:
+    """Medians over alternating rounds, after one that warms the caches of files."""
+    bare(key)
+    alone, under = [], []
+    for _ in range(ROUNDS):
+        alone.append(seconds(lambda: bare(key)))
+        under.append(seconds(lambda: ruled(key)))
+    return {"run_over_bare": median(under) / median(alone)}
+
+
+def reading() -> dict[str, float]:
+    """Seconds that Sphinx took to read each page of the last build."""
+    found: Any = pickle.loads((DOCTREES / "environment.pickle").read_bytes())
+    return dict(found.domaindata["duration"]["reading_durations"])
+
+
+def building() -> tuple[dict[str, float], dict[str, int]]:
+    """Ratios of the builds, and how many pages there were."""
     shutil.rmtree(book.HTML, ignore_errors=True)
-    shutil.rmtree(BUILD / ".doctrees", ignore_errors=True)
+    shutil.rmtree(DOCTREES, ignore_errors=True)
     full = seconds(book.build)
+    pages = reading()
     again = seconds(book.build)
+    plain = plain_sphinx.settings() | {"external_toc_exclude_missing": True}
+    plain["extensions"] = [name for name in plain["extensions"] if name != "repro.sphinx"]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", "from repro import models; models.prepare('smollm2-135m')"]
-        environment = {"REPRO_CACHE": folder, "PATH": "/usr/bin:/bin"}
-        cold = seconds(lambda: subprocess.run(command, env=environment, check=True))
-    warm = seconds(lambda: models.load("smollm2-135m"))
+        alone = seconds(lambda: plain_sphinx.build(sys.executable, Path(folder), plain))
+    notes = [took for page, took in pages.items() if page.startswith("notebooks/")]
+    prose = [took for page, took in pages.items() if not page.startswith("notebooks/")]
+    middle = median(pages.values())
+    ratios = {
+        "build_over_bare": full / alone,
+        "prose_page": median(prose) / middle,
+        "notebook_page": median(notes) / middle,
+        "slowest_page": max(pages.values()) / middle,
+        "rebuild_over_build": again / full,
+    }
+    results = sum(evidence.live(key).state == "fresh" for key in notebooks.keys())
+    return ratios, {"all": len(pages), "notebooks": len(notes), "with_result": results}
+
+
+def loading() -> dict[str, float]:
+    """The small model, each time in a process of its own that has already imported its library."""
+    folder = models.prepare(MODEL)
+    with tempfile.TemporaryDirectory() as empty:
+        cold = _load(OURS, {"REPRO_CACHE": empty})
+    _load(OURS)
+    warm = median(_load(OURS) for _ in range(ROUNDS))
+    alone = median(_load(BARE.format(str(folder))) for _ in range(ROUNDS))
+    return {"warm_over_cold": warm / cold, "warm_over_bare": warm / alone}
+
+
+def _load(code: str, environment: dict[str, str] | None = None) -> float:
+    command = [sys.executable, "-c", LOADING.format(code)]
+    known = os.environ | {"PYTHONWARNINGS": "ignore"} | (environment or {})
+    done = subprocess.run(command, env=known, check=True, capture_output=True, text=True)
+    return float(done.stdout.split()[-1])
+
+
+def measure() -> dict[str, Any]:
+    load = os.getloadavg()[0]
+    ratios, pages = building()
+    curves, goal = bench_scaling.curves()
+    bench_scaling.show(curves, goal)
+    told = [asdict(curve) for curve in curves]
+    for curve in told:
+        values = curve.pop("values")
+        curve |= {"sizes": list(values), "values": [float(v) for v in values.values()]}
     return {
-        f"run of {key} under our rules / bare nbclient": ruled / alone,
-        "build with nothing changed / full build": again / full,
-        "loading the converted model / converting it": warm / cold,
+        "schema": 1,
+        "machine": {
+            "cores": len(os.sched_getaffinity(0)),
+            "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        },
+        "load": round(load, 2),
+        "notebook": SHORT,
+        "pages": pages,
+        "ratios": ratios | execution() | loading(),
+        "curves": told,
+        "goal": goal,
     }
-
-
-def plain_sphinx(folder: Path) -> int:
-    """Build the pages with plain Sphinx; return the number of warnings."""
-    venv.create(folder / "env", with_pip=True, system_site_packages=False)
-    pip = [str(folder / "env/bin/pip"), "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, *PLAIN, *OTHERS], check=True)
-    config = yaml.safe_load((ROOT / "_config.yml").read_text())
-    names = [*EXTENSIONS, *config["sphinx"]["extra_extensions"]]
-    settings = config["sphinx"]["config"] | {
-        "project": config["title"],
-        "extensions": list(dict.fromkeys(names)),
-        "bibtex_bibfiles": [str(ROOT / p) for p in config["bibtex_bibfiles"]],
-        "myst_enable_extensions": config["parse"]["myst_enable_extensions"],
-        "nb_execution_mode": "off",
-        "html_theme": "sphinx_book_theme",
-        "external_toc_path": str(ROOT / "_toc.yml"),
-        "exclude_patterns": [".*", "_build", "README.md"],
-        "html_static_path": [str(ROOT / p) for p in config["sphinx"]["config"]["html_static_path"]],
-    }
-    settings["html_theme_options"].pop("use_fullscreen_button", None)
-    lines = [f"import sys; sys.path.insert(0, {str(ROOT)!r})"]
-    lines += [f"{name} = {value!r}" for name, value in settings.items()]
-    (folder / "conf.py").write_text("\n".join(lines))
-    command = [str(folder / "env/bin/python"), "-m", "sphinx", "-q", "-c", str(folder)]
-    done = subprocess.run(
-        [*command, str(ROOT), str(folder / "html")], capture_output=True, text=True
-    )
-    for line in done.stderr.splitlines():
-        print("  ", line)
-    if done.returncode != 0:
-        raise SystemExit(f"plain Sphinx failed with exit code {done.returncode}")
-    return done.stderr.count("WARNING")
 
 
 def main() -> None:
-    measured = ratios()
-    scaling = bench_scaling.curves()
-    with tempfile.TemporaryDirectory() as folder:
-        warnings = plain_sphinx(Path(folder))
-    for name, value in measured.items():
-        print(f"{value:8.3f}  {name}")
-    bench_scaling.show(scaling)
-    print(f"{warnings:8d}  warnings from plain {PLAIN[0]}")
-    files.write_atomic(BUILD / "bench.json", json.dumps(measured | scaling, indent=1))
+    start = time.monotonic()
+    record = measure()
+    performance.save(record)
+    for name, (this, that) in performance.WORDS.items():
+        print(f"{record['ratios'][name]:8.3f}  {this.format(notebook=SHORT)} / {that}")
+    print(f"{time.monotonic() - start:.0f} s in all; evidence/performance.json is written")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from statistics import median
 
 from repro.code_skills import study_action_spaces as study
@@ -28,7 +29,7 @@ TASK, STEPS, ROUNDS = "MiniHack-Room-Random-15x15-v0", 190, 12
 KEYS = ("north", "south")
 
 
-def timed(start, step) -> float:
+def timed(start: Callable[[], object], step: Callable[[str], object]) -> float:
     """Steps a second of processor time over one episode, without its start."""
     start()
     clock = time.process_time()
@@ -59,7 +60,7 @@ def speed() -> bool:
         "counted, copied, hashed": (lambda: engine.reset(Seed(5, 5)), engine.step),
         "the same with the hero's memory": (lambda: hero.start(Seed(5, 5)), hero.call),
     }
-    found = {name: [] for name in arms}
+    found: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(ROUNDS):
         for name, (start, step) in arms.items():
             found[name].append(timed(start, step))

@@ -1,22 +1,42 @@
 """How cost grows with size, in processor time of one run: streams, trajectory graphs, histories.
 
-    python scripts/bench_scaling.py          # all, about a minute; part of `make bench`
+    python scripts/bench_scaling.py          # all chapters, about a minute; part of `make bench`
 
 Each figure is the cost of one unit (a token, a step, an action) at a size, over that at the
 smallest size of the same run. 1 everywhere is linear growth; below 1, a fixed cost is shared by
 more. Streams and histories have a control that grows faster. The cost of credit on a graph goes
 with its states: at as many states a step costs less and less, with new states it does not.
+The other chapters' figures are in bench_chapters.py.
 """
+
+from __future__ import annotations
 
 import gc
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import median
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from repro.deltas.runner import StreamRunner
+
 GOAL_S = 5.0  # for the graph of 10^5 steps
+
+
+@dataclass(frozen=True)
+class Curve:
+    """size -> cost of one `unit`, over that at the smallest size; `cost`: what is counted."""
+
+    paper: str
+    way: str
+    unit: str
+    values: Mapping[int, float]
+    cost: str = "processor time"
 
 
 def unit_costs(works: Mapping[int, Callable[[], object]], repeats: int = 3) -> dict[int, float]:
@@ -39,7 +59,9 @@ def relative(costs: Mapping[int, float]) -> dict[int, float]:
     return {size: cost / least for size, cost in costs.items()}
 
 
-def stream(budget: int = 512, chunk: int = 32, times: tuple[int, ...] = (1, 2, 4, 10)) -> dict:
+def stream(
+    budget: int = 512, chunk: int = 32, times: tuple[int, ...] = (1, 2, 4, 10)
+) -> list[Curve]:
     """DeltaS: cost a token and cached bytes over a stream of 1 to 10 times the budget.
 
     The stream runs on after the budget is full, so that only full caches are compared. The control
@@ -54,26 +76,27 @@ def stream(budget: int = 512, chunk: int = 32, times: tuple[int, ...] = (1, 2, 4
     torch.set_num_threads(1)
     torch.manual_seed(1)
     model = SmallHybrid().eval()
-    found = {}
+    found = []
     for name, policy in (("budget", RetentionPolicy(budget)), ("everything kept", None)):
         runs = [StreamRunner(model, policy) for _ in range(3)]
         for run in runs:
             _feed(run, budget + chunk, chunk)
-        seconds, kept, read = np.zeros(len(runs)), [], 0
-        costs = {}
+        seconds, read = np.zeros(len(runs)), 0
+        costs, kept = {}, {}
         for size in (budget * t for t in times):
             for at, run in enumerate(runs):
                 start = time.process_time()
                 _feed(run, size - read, chunk)
                 seconds[at] += time.process_time() - start
             read = size
-            kept.append(runs[0].stats()["kv_mib"])
+            kept[size] = runs[0].stats()["kv_mib"]
             costs[size] = float(np.median(seconds)) / size
-        found[name] = {"token": relative(costs), "memory": dict(zip(costs, kept, strict=True))}
+        found.append(Curve("deltas", name, "token", relative(costs)))
+        found.append(Curve("deltas", name, "stream", relative(kept), "cached bytes"))
     return found
 
 
-def _feed(run, tokens: int, chunk: int) -> None:
+def _feed(run: StreamRunner, tokens: int, chunk: int) -> None:
     import torch
 
     for at in range(0, tokens, chunk):
@@ -102,19 +125,23 @@ def credit(group: list) -> None:
     credit.normalise(made, credit.graph_gae(made, values.solve(made)))
 
 
-def graphs(fixed: tuple[int, ...] = (10**3, 10**4, 10**5)) -> dict:
-    """GRAFT: cost a step at a fixed number of states, and with states that grow with the steps."""
+def graphs(fixed: tuple[int, ...] = (10**3, 10**4, 10**5)) -> tuple[list[Curve], float]:
+    """GRAFT: cost a step at a fixed number of states, and with states that grow with the steps.
+
+    Beside the curves, the seconds that the largest graph takes in all.
+    """
     ways = {"500 states": (125, fixed), "a state for 10 steps": (0, fixed[:2])}
-    found = {}
+    found, seconds = [], 0.0
     for name, (cells, sizes) in ways.items():
         works = {s: walks(s, cells or s // 40) for s in sizes}
-        costs = unit_costs({s: lambda g=g: credit(g) for s, g in works.items()}, repeats=1)
-        largest = max(costs)
-        found[name] = {"step": relative(costs), "seconds": {largest: costs[largest] * largest}}
-    return found
+        costs = unit_costs({s: partial(credit, g) for s, g in works.items()}, repeats=1)
+        found.append(Curve("graft", name, "step", relative(costs)))
+        if cells:
+            seconds = costs[max(costs)] * max(costs)
+    return found, seconds
 
 
-def histories(sizes: tuple[int, ...] = (10**3, 10**4, 10**5)) -> dict:
+def histories(sizes: tuple[int, ...] = (10**3, 10**4, 10**5)) -> list[Curve]:
     """MuSeR: cost an action of compressing a history, reading interests and scoring a catalogue.
 
     Scoring costs the same at every length; it is left in, as a request pays it.
@@ -130,53 +157,45 @@ def histories(sizes: tuple[int, ...] = (10**3, 10**4, 10**5)) -> dict:
 
     def request(history: np.ndarray, pooled: bool) -> None:
         plan = compression.plan(len(history))
-        actions = compression.gather(items, history)
+        actions = compression.gather(items, history)  # type: ignore[arg-type]  # an array does
         tokens = compression.pool(actions, plan) if pooled else actions
         if not pooled:  # every action attends to every other
-            tokens = torch.nn.functional.scaled_dot_product_attention(*[tokens[None, None]] * 3)[
-                0, 0
-            ]
+            heads = tokens[None, None]
+            attention = torch.nn.functional.scaled_dot_product_attention
+            tokens = attention(heads, heads, heads)[0, 0]
         seen = interests.attend(queries, tokens[None])
         interests.score(interests.cosines(seen, items), 0.07)
 
-    found = {}
+    found = []
     for name, pooled, longest in (
         ("compressed", True, sizes),
         ("not compressed", False, sizes[:2]),
     ):
         works = {n: rng.integers(len(items), size=n) for n in longest}
-        calls = {n: lambda h=h, p=pooled: request(h, p) for n, h in works.items()}
+        calls = {n: partial(request, h, pooled) for n, h in works.items()}
         costs = unit_costs(calls, repeats=5)
-        found[name] = {"action": relative(costs)}
+        found.append(Curve("muser", name, "action", relative(costs)))
     return found
 
 
-def curves() -> dict[str, float]:
-    """All figures as name -> ratio; seconds and MiB say so in the name."""
-    found = {}
-    for paper, made in (("deltas", stream()), ("graft", graphs()), ("muser", histories())):
-        for way, kinds in made.items():
-            for kind, values in kinds.items():
-                for size, value in values.items():
-                    told = {"seconds": "seconds in all", "memory": "MiB cached"}
-                    what = told.get(kind, f"cost of one {kind}, over the smallest size")
-                    found[f"{paper}, {way}, {size:,}: {what}"] = value
-    return found
+def curves() -> tuple[list[Curve], float]:
+    """Every chapter's figures, and the largest graph's seconds over `GOAL_S`."""
+    import bench_chapters
+
+    graph, seconds = graphs()
+    found = [*stream(), *graph, *histories(), *bench_chapters.curves()]
+    return sorted(found, key=lambda curve: curve.paper), seconds / GOAL_S
 
 
-def show(found: Mapping[str, float]) -> bool:
-    """Print the figures; whether the goal for 10^5 steps is met."""
-    for name, value in found.items():
-        print(f"{value:8.3f}  {name}")
-    seconds = [
-        v for n, v in found.items() if n.startswith("graft, 500") and "100,000: seconds" in n
-    ]
-    met = all(s < GOAL_S for s in seconds)
-    print(f"{'met' if met else 'NOT met':>8}  graft: 10^5 steps over 500 states in {GOAL_S:g} s")
-    return met
+def show(found: Sequence[Curve], share: float) -> None:
+    for curve in found:
+        values = ", ".join(f"{value:.2f} at {size:,}" for size, value in curve.values.items())
+        print(f"  {curve.paper}, {curve.way}: {curve.cost} a {curve.unit}: {values}")
+    met = "met" if share < 1 else "NOT met"
+    print(f"  graft: 10^5 steps over 500 states take {share:.2f} of {GOAL_S:g} s: {met}")
 
 
 if __name__ == "__main__":
-    measured = curves()
-    show(measured)
-    print(json.dumps(measured))
+    measured, part = curves()
+    show(measured, part)
+    print(json.dumps([asdict(curve) for curve in measured]))

@@ -17,6 +17,7 @@ One case holds, under ``<case>/``: ``queries`` [H_q, S, d], ``keys`` [H_k, S, d]
 
 import importlib.metadata
 import sys
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +43,7 @@ PRESSES = {
 LEAST = {"snapkv16": 16, "snapkv64": 64}  # a budget below the window has no meaning
 
 
-def layer(seed: int, length: int):
+def layer(seed: int, length: int) -> tuple[Any, ...]:
     """A random attention layer and one sequence through it, as kvpress sees them."""
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -65,7 +66,7 @@ def layer(seed: int, length: int):
     return module, hidden, queries, keys, attentions, {"position_embeddings": position}
 
 
-def kept(press, given, length: int) -> np.ndarray:
+def kept(press: Any, given: tuple[Any, ...], length: int) -> np.ndarray:
     """Entries [H_k, n] that `compress` leaves: the values it is given are the entries' numbers."""
     module, hidden, _, keys, attentions, options = given
     numbers = torch.arange(length, dtype=torch.float32)[None, None, :, None]
@@ -76,7 +77,7 @@ def kept(press, given, length: int) -> np.ndarray:
 
 @torch.inference_mode()
 def main(target: str) -> None:
-    found = {}
+    found: dict[str, Any] = {}
     for case, (seed, length) in CASES.items():
         given = layer(seed, length)
         module, hidden, queries, keys, attentions, options = given
@@ -96,7 +97,8 @@ def main(target: str) -> None:
     versions = [
         f"{n} {importlib.metadata.version(n)}" for n in ("kvpress", "transformers", "torch")
     ]
-    np.savez_compressed(target, versions=np.array(versions), **found)
+    found["versions"] = np.array(versions)
+    np.savez_compressed(target, **found)
 
 
 if __name__ == "__main__":

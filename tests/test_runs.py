@@ -435,7 +435,7 @@ def test_a_broken_file_is_one_paragraph(project):
     project.write("one", CHECK)
     profile = project.folder / "profiles" / "odd.yml"
     for text, says in (
-        ("summary:\tx", "odd.yml is not readable as YAML"),
+        ("summary: [x", "odd.yml is not readable as YAML"),
         ("", "profiles/odd.yml"),
     ):
         profile.write_text(text)

@@ -161,6 +161,14 @@ LINES = [  # what nbformat may cut into a list of lines
 ]
 
 
+@pytest.fixture(autouse=True)
+def forget():
+    """What short texts hold is remembered; a test that changes a rule must see its change."""
+    sanitize._short.cache_clear()
+    yield
+    sanitize._short.cache_clear()
+
+
 def strings(value, at=""):
     """The pointers of all string values."""
     if isinstance(value, str):

@@ -3,6 +3,7 @@
 A result whose inputs differ from today's is stale. It is still shown, as such.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,23 @@ class Status:
     why: str = ""
     record: Any = field(default=None, repr=False)  # as `records` describes it; None without one
     path: Path | None = None  # the executed notebook, for a live result
+
+
+_frozen: dict[tuple[str, ...], Any] | None = None
+
+
+def freeze(on: bool) -> None:
+    """While on, each state is read once: a build asks often, and shows what was on file first."""
+    global _frozen
+    _frozen = {} if on else None
+
+
+def _once(name: tuple[str, ...], read: Callable[[], Any]) -> Any:
+    if _frozen is None:
+        return read()
+    if name not in _frozen:
+        _frozen[name] = read()
+    return _frozen[name]
 
 
 @cache
@@ -54,6 +72,10 @@ def claims(paper: str | None = None) -> list[dict[str, Any]]:
 
 def live(key: str) -> Status:
     """The executed copy of notebook `key` at its default parameters."""
+    return _once(("live", key), lambda: _live(key))
+
+
+def _live(key: str) -> Status:
     run = runs.plan(key)
     seed = run.parameters["seed"]
     if executed := run.kept():
@@ -77,6 +99,10 @@ def _same_parameters(record: dict[str, Any], inputs: dict[str, Any]) -> bool:
 
 def of_profile(key: str, profile: str) -> list[Status]:
     """Every seed of `profile`: those on file and those the profile names but nobody ran."""
+    return _once((key, profile), lambda: _of_profile(key, profile))
+
+
+def _of_profile(key: str, profile: str) -> list[Status]:
     found = []
     folder = EVIDENCE / "records" / key / profile
     files = [p for p in folder.glob("seed-*.json") if p.is_file() and p.stem[5:].isdigit()]

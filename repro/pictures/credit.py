@@ -3,7 +3,8 @@
 The four trajectories are those that repro.toolsearcher.credit_checks works by hand. Made up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def make() -> player.Player:
     )
 
 
-def _frames(**options) -> list[Frame]:
+def _frames(**options: Any) -> list[Frame]:
     group, wanted = worked_group(), ", ".join(TARGETS)
     earned = credit.group_credit(group, TARGETS, **options)
     found = np.array([one.first.any(axis=0) for one in earned])
@@ -101,7 +102,7 @@ def _draw(
                 kind = "plus" if got.search[j] > 0 else "plain"
             shapes += _box(LEFT + j * WIDE, y, lines, kind)
             said.append(f"rollout {i + 1}, search {j + 1}: {', '.join(lines)}")
-        if got.selection is not None and stage >= 4:
+        if got.selection is not None and one.answer is not None and stage >= 4:
             lines, kind = [f"names {_set(one.answer.names)}", f"reward {got.reward:.3g}"], "plain"
             if stage >= 5:
                 closed = gated and not got.complete
@@ -121,7 +122,7 @@ def _box(x: float, y: float, lines: Sequence[str], kind: str) -> list[Shape]:
     return parts
 
 
-def _set(names) -> str:
+def _set(names: Collection[str]) -> str:
     return "{" + ", ".join(sorted(names)) + "}" if names else "nothing"
 
 

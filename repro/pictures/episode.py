@@ -3,6 +3,8 @@
 Real NetHack (NLE 1.3.0, MiniHack 1.0.2) with a fixed seed; the level is the chapter's.
 """
 
+import numpy as np
+
 from repro import player
 from repro.code_skills import controllers, menus
 from repro.code_skills.bot import Bot
@@ -69,9 +71,10 @@ def _box(shown: list) -> tuple[range, range]:
     return range(rows[0], rows[-1] + 1), range(columns[0], columns[-1] + 1)
 
 
-def _map(chars, trail: list, rows: range, columns: range) -> Cells:
+def _map(chars: np.ndarray, trail: list, rows: range, columns: range) -> Cells:
     """The map as cells: unbroken stretches of one kind in a line are one cell."""
-    texts, kinds = [], []
+    texts: list[str] = []
+    kinds: list[str] = []
     way, hero = set(trail), trail[-1]
     for row in rows:
         for column in columns:
@@ -82,6 +85,8 @@ def _map(chars, trail: list, rows: range, columns: range) -> Cells:
             if kinds and kinds[-1] == kind and not texts[-1].endswith("\n"):
                 texts[-1] += sign
             else:
-                texts.append(sign), kinds.append(kind)
-        texts.append("\n"), kinds.append("p")
+                texts.append(sign)
+                kinds.append(kind)
+        texts.append("\n")
+        kinds.append("p")
     return Cells(tuple(texts), "".join(kinds), wrap=False)

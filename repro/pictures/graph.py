@@ -3,6 +3,8 @@
 The three rollouts are those that repro.graft.graph_checks works by hand. Made up, not measured.
 """
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from repro import player
@@ -11,11 +13,18 @@ from repro.graft.graph_checks import GOLDEN
 from repro.player import Drawing, Frame, Shape
 
 GAMMA = 0.99
-READINGS = {
+READINGS: dict[str, dict[str, str]] = {
     "as defined: every executed step counts": {},
     "plain mean over distinct actions": {"weight": "uniform"},
 }
-PLACES = {"S": (70, 160), "L": (230, 50), "D": (390, 160), 1.0: (610, 80), 0.0: (610, 240)}
+Point = tuple[float, float]
+PLACES: dict[Hashable, Point] = {
+    "S": (70, 160),
+    "L": (230, 50),
+    "D": (390, 160),
+    1.0: (610, 80),
+    0.0: (610, 240),
+}
 WORDS = {1.0: "success", 0.0: "failure"}
 HALF = (52, 26)  # half the width and height of a node
 
@@ -44,7 +53,7 @@ def _frames(weight: str = "count") -> list[Frame]:
     frames = []
     for upto in range(1, len(GOLDEN) + 1):
         one = GOLDEN[upto - 1]
-        way = " → ".join([*one.states[:-1], WORDS[one.outcome]])
+        way = " → ".join([*map(_name, one.states[:-1]), WORDS[one.outcome]])
         told = f"Rollout {upto}: {way}. Equal states are one node; every step is one edge instance."
         frames.append(Frame(told, _draw(whole, upto, fresh=upto - 1)))
     fixed = np.nan_to_num(whole.sink, nan=0.0)
@@ -75,11 +84,23 @@ def _said(built: graph.TrajectoryGraph, value: np.ndarray) -> str:
     return ", ".join(f"{_name(built.names[i])} {value[i]:.4f}" for i in held) + "."
 
 
-def _name(node) -> str:
-    return node if isinstance(node, str) else WORDS[node[1]]
+def _name(node: Hashable) -> str:
+    return node if isinstance(node, str) else WORDS[_outcome(node)]
 
 
-def _draw(built, upto=99, fresh=-1, value=None, known=None, edge=None) -> Drawing:
+def _outcome(sink: Hashable) -> float:
+    assert isinstance(sink, tuple)
+    return sink[1]
+
+
+def _draw(
+    built: graph.TrajectoryGraph,
+    upto: int = 99,
+    fresh: int = -1,
+    value: np.ndarray | None = None,
+    known: np.ndarray | None = None,
+    edge: np.ndarray | None = None,
+) -> Drawing:
     """The first `upto` rollouts, or all; `edge`: a number for each step, shown once an edge."""
     shapes: list[Shape] = []
     shown = built.trajectory < upto
@@ -103,20 +124,22 @@ def _draw(built, upto=99, fresh=-1, value=None, known=None, edge=None) -> Drawin
         shapes += _edge(_place(built, a), _place(built, b), kind, label, f"{at}: {label}")
     for i in sorted(nodes):
         x, y = _place(built, i)
-        told_value = value is not None and (known is None or known[i])
+        told_value = "?"
+        if value is not None and (known is None or known[i]):
+            told_value = f"{value[i]:.3f}"
         sink = not np.isnan(built.sink[i])
         shapes.append(player.box(x - HALF[0], y - HALF[1], 104, 52, "fixed" if sink else "plain"))
         shapes.append(player.words(x, y - 3, _name(built.names[i])))
-        shapes.append(player.words(x, y + 16, f"V = {value[i]:.3f}" if told_value else "V = ?"))
+        shapes.append(player.words(x, y + 16, f"V = {told_value}"))
     return Drawing(680, 280, tuple(shapes), "Edges: " + "; ".join(told) + ".")
 
 
-def _place(built: graph.TrajectoryGraph, node: int) -> tuple[float, float]:
+def _place(built: graph.TrajectoryGraph, node: int) -> Point:
     name = built.names[node]
-    return PLACES[name if isinstance(name, str) else name[1]]
+    return PLACES[name if isinstance(name, str) else _outcome(name)]
 
 
-def _edge(a, b, kind: str, label: str, note: str) -> list[Shape]:
+def _edge(a: Point, b: Point, kind: str, label: str, note: str) -> list[Shape]:
     """An arrow from the border of one node to that of the other, and its label on a ground."""
     (x, y), (u, v) = _border(a, b), _border(b, a)
     mid, wide = ((x + u) / 2, (y + v) / 2), 7.4 * len(label) + 12
@@ -127,7 +150,7 @@ def _edge(a, b, kind: str, label: str, note: str) -> list[Shape]:
     ]
 
 
-def _border(a, b) -> tuple[float, float]:
+def _border(a: Point, b: Point) -> Point:
     dx, dy = b[0] - a[0], b[1] - a[1]
     scale = min(HALF[0] / max(abs(dx), 1e-9), HALF[1] / max(abs(dy), 1e-9)) * 1.06
     return a[0] + dx * scale, a[1] + dy * scale
